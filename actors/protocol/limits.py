@@ -1,0 +1,81 @@
+"""Every bound of the engine in one place: unit last in the name, the reason and the relation to the others beside it.
+
+Guarantee G5 (bounded) is this file: a queue, buffer, cache or file set that is not named here is a defect.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# --- mail ---------------------------------------------------------------------------------------------------------
+RING_WORK_BYTES: Final = 4 * MIB
+"""Work lane of a queue. Holds about 60,000 single submissions of 64 bytes, so that a burst does not stop its sender."""
+RING_CONTROL_BYTES: Final = 256 * KIB
+"""Control lane of a queue: cancels, queries, hello. Small: control messages are answered one by one."""
+FRAME_BYTES_MAX: Final = RING_WORK_BYTES // 4
+"""Largest message on a work lane. A quarter of the ring, so that a writer never deadlocks on wrap-around."""
+PAYLOAD_INLINE_BYTES_MAX: Final = 64 * KIB
+"""Larger encoded values travel by reference to a blob file. Below FRAME_BYTES_MAX by far."""
+PAYLOAD_OPAQUE_BYTES_MIN: Final = 2 * KIB
+"""Containers whose JSON text is longer travel as one string, so that the engine never builds their objects."""
+PAYLOAD_BYTES_MAX: Final = 8 * 1024 * MIB
+"""Largest single value, as a blob."""
+RECEIVE_BYTES_PER_TURN_MAX: Final = 512 * KIB
+"""What one turn of a loop takes from one queue: about 2 ms of work (rule R5)."""
+
+# --- leases and workers -------------------------------------------------------------------------------------------
+LEASE_SLOTS: Final = 4096
+"""Slots of a worker's lease table; a power of two. Bounds the prefetch of one worker."""
+PREFETCH_MAX: Final = 1024
+"""Leases outstanding at one worker; a quarter of LEASE_SLOTS, so that slots are free long before they are used again."""
+PREFETCH_TARGET_NS: Final = 8_000_000
+"""Work a worker holds ahead, by measured duration: some wake-ups' worth, yet short enough to stay fair."""
+CLAIM_MAX: Final = 256
+"""Leases claimed by one compare-and-set."""
+CLAIM_TARGET_NS: Final = 1_000_000
+"""Work claimed at a time: what can no longer be taken back."""
+RESULT_FLUSH_NS: Final = 1_000_000
+"""A worker sends the results it has when this much time passed since the last sending."""
+OUTPUT_BYTES_MAX: Final = 64 * KIB
+"""Captured stdout and stderr per attempt: first quarter and last three quarters are kept, the middle is cut."""
+
+# --- engine -------------------------------------------------------------------------------------------------------
+NODES_OPEN_MAX: Final = 8_000_000
+"""Nodes of unfinished runs. Beyond it the engine stops reading submissions (the submitter waits)."""
+NODES_PER_RUN_MAX: Final = 4_000_000
+"""Nodes of one run."""
+RUNS_FINISHED_MAX: Final = 20_000
+"""Finished runs kept for their results; the oldest go first."""
+NODES_FINISHED_MAX: Final = 200_000
+"""Nodes of finished runs kept for their results. The latest finished run is kept whatever its size."""
+BUNDLE_NODES_MAX: Final = 1024
+"""Single submissions that pile up become one bundle of at most this many nodes."""
+STORY_EVENTS_MAX: Final = 256
+"""Events kept in memory for the story of one run."""
+KINDS_MAX: Final = 65_536
+"""Distinct task kinds (handler + options) known to one engine."""
+TURN_NS: Final = 2_000_000
+"""Longest turn of an event loop (rule R5)."""
+
+# --- storage ------------------------------------------------------------------------------------------------------
+SEGMENT_BYTES: Final = 64 * MIB
+"""A log segment is closed when it is larger."""
+RECORD_BYTES_MAX: Final = 256 * MIB
+"""A longer length field in a log means corruption."""
+LOG_PENDING_BYTES_MAX: Final = 64 * MIB
+"""Records waiting for the disk. Beyond it the engine stops reading its queues until the disk caught up."""
+
+# --- failure handling ---------------------------------------------------------------------------------------------
+POISON_CRASHES_MAX: Final = 3
+"""Crashes of its worker after which a task goes to dead letter."""
+RESTARTS_MAX: Final = 5
+"""Restarts of one child within RESTART_WINDOW_NS before its supervisor escalates."""
+RESTART_WINDOW_NS: Final = 10_000_000_000
+GRACE_NS: Final = 500_000_000
+"""Between the steps of an escalation: cooperative, SIGTERM, SIGKILL."""
+TRACEBACK_CHARS_MAX: Final = 16_000
+MESSAGE_CHARS_MAX: Final = 4_000
+"""Longer texts of a failure are cut in the middle, with a mark."""
