@@ -1,19 +1,30 @@
-"""What a user can set: node types, priorities, durability. Validated at construction, all problems at once.
+"""What a user can set: node types, retries, retention, durability. Validated at construction, all problems at once.
 
-Times are given in seconds here, as people think; inside the engine they are integer nanoseconds (conversion happens here only).
+Times are given in seconds here, as people think; inside the engine they are integer nanoseconds (conversion happens
+here only).
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError
+from actors.protocol.errors import ConfigurationError, UnknownNodeType
+from actors.protocol.states import FailureKind
 
-NS_PER_S = 1_000_000_000
+NS_PER_S: Final = 1_000_000_000
+DEFAULT_NODE_TYPE: Final = "default"
+"""Node type of a task that names none. When the runtime is given other node types only, the first of them stands in."""
+RETRIED_KINDS: Final = frozenset({FailureKind.ERROR, FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.MEMORY})
+"""Failure kinds that a retry can help against; a payload or a missing handler fails the same way again."""
+DRAIN_TIMEOUT_S: Final = 10.0
+"""How long `close()` lets running attempts finish when it is given no timeout."""
 
 Durability = Literal["fsync", "os", "none"]
 WorkerMode = Literal["process", "asyncio"]
@@ -34,9 +45,11 @@ def seconds_to_ns(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * NS_PER_S)
 
 
-def _check(problems: list[str], ok: bool, text: str) -> None:
-    if not ok:
-        problems.append(text)
+def _refuse(what: str, *checks: tuple[bool, str]) -> None:
+    """Raise ConfigurationError naming every check that does not hold."""
+    problems = [text for holds, text in checks if not holds]
+    if problems:
+        raise ConfigurationError(f"{what}: " + "; ".join(problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +77,21 @@ class NodeType:
     grace: float = limits.GRACE_NS / NS_PER_S
 
     def __post_init__(self) -> None:
-        problems: list[str] = []
-        _check(problems, bool(self.name) and isinstance(self.name, str), "name must be a non-empty string")
         low, high = self.workers_range
-        _check(problems, 1 <= low <= high <= 512, f"workers must be 1 <= min <= max <= 512, not {self.workers}")
-        _check(problems, self.mode in ("process", "asyncio"), f"mode must be 'process' or 'asyncio', not {self.mode!r}")
-        _check(problems, 0 <= self.concurrency <= limits.PREFETCH_MAX, f"concurrency must be 1 to {limits.PREFETCH_MAX}")
-        _check(problems, self.prefetch is None or 1 <= self.prefetch <= limits.PREFETCH_MAX, f"prefetch must be 1 to {limits.PREFETCH_MAX}")
-        _check(problems, self.recycle_tasks is None or self.recycle_tasks >= 1, "recycle_tasks must be at least 1")
-        _check(problems, self.recycle_rss_bytes is None or self.recycle_rss_bytes > 0, "recycle_rss_bytes must be positive")
-        _check(problems, self.grace >= 0, "grace must not be negative")
-        if problems:
-            raise ConfigurationError(f"NodeType {self.name!r}: " + "; ".join(problems))
+        _refuse(
+            f"NodeType {self.name!r}",
+            (bool(self.name) and isinstance(self.name, str), "name must be a non-empty string"),
+            (1 <= low <= high <= 512, f"workers must be 1 <= min <= max <= 512, not {self.workers}"),
+            (self.mode in ("process", "asyncio"), f"mode must be 'process' or 'asyncio', not {self.mode!r}"),
+            (0 <= self.concurrency <= limits.PREFETCH_MAX, f"concurrency must be 1 to {limits.PREFETCH_MAX}"),
+            (
+                self.prefetch is None or 1 <= self.prefetch <= limits.PREFETCH_MAX,
+                f"prefetch must be 1 to {limits.PREFETCH_MAX}",
+            ),
+            (self.recycle_tasks is None or self.recycle_tasks >= 1, "recycle_tasks must be at least 1"),
+            (self.recycle_rss_bytes is None or self.recycle_rss_bytes > 0, "recycle_rss_bytes must be positive"),
+            (self.grace >= 0, "grace must not be negative"),
+        )
 
     @property
     def workers_range(self) -> tuple[int, int]:
@@ -102,4 +118,131 @@ class NodeType:
             "recycle_tasks": self.recycle_tasks,
             "recycle_rss_bytes": self.recycle_rss_bytes,
             "grace_ns": seconds_to_ns(self.grace),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """When and how often a failed attempt is tried again: exponential backoff with full jitter.
+
+    Args:
+        max_attempts: Attempts in all, the first included; 1 means no retry.
+        base: Seconds before the second attempt (the upper bound of the draw when `jitter` is on).
+        cap: Longest wait in seconds.
+        factor: Growth of the wait from one attempt to the next.
+        jitter: Draw the wait uniformly between 0 and its bound, so that tasks that failed together spread out.
+        on: Failure kinds that are retried, out of "error", "timeout", "crash" and "memory".
+
+    Raises:
+        ConfigurationError: A value is out of range; all problems are named.
+    """
+
+    max_attempts: int = 3
+    base: float = 0.1
+    cap: float = 60.0
+    factor: float = 2.0
+    jitter: bool = True
+    on: Iterable[str] = ("error", "timeout", "crash", "memory")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "on", (self.on,) if isinstance(self.on, str) else tuple(map(str, self.on)))
+        unknown = sorted(set(self.on) - RETRIED_KINDS)
+        _refuse(
+            "Retry",
+            (1 <= self.max_attempts <= 1_000_000, "max_attempts must be 1 to 1,000,000"),
+            (self.base >= 0, "base must not be negative"),
+            (self.cap >= self.base, "cap must not be below base"),
+            (self.factor >= 1, "factor must be at least 1"),
+            (not unknown, f"on= may hold {sorted(RETRIED_KINDS)}, not {unknown}"),
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """As the engine reads it: plain JSON, times in nanoseconds."""
+        return {
+            "max_attempts": self.max_attempts,
+            "base_ns": seconds_to_ns(self.base),
+            "cap_ns": seconds_to_ns(self.cap),
+            "factor": float(self.factor),
+            "jitter": self.jitter,
+            "on": list(self.on),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long finished runs are kept for their results, stories and `rt.handle()`.
+
+    Args:
+        runs: Finished runs kept, at most `limits.RUNS_FINISHED_MAX`; the oldest go first.
+        nodes: Nodes of finished runs kept, at most `limits.NODES_FINISHED_MAX`; the latest run is kept whatever its
+            size.
+
+    Raises:
+        ConfigurationError: A value is out of range.
+    """
+
+    runs: int = limits.RUNS_FINISHED_MAX
+    nodes: int = limits.NODES_FINISHED_MAX
+
+    def __post_init__(self) -> None:
+        _refuse(
+            "Retention",
+            (1 <= self.runs <= limits.RUNS_FINISHED_MAX, f"runs must be 1 to {limits.RUNS_FINISHED_MAX}"),
+            (1 <= self.nodes <= limits.NODES_FINISHED_MAX, f"nodes must be 1 to {limits.NODES_FINISHED_MAX}"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConfig:
+    """Everything a runtime is opened with; `to_wire` is what the engine process is started with.
+
+    Args:
+        state_dir: The state folder.
+        node_types: Node types, or one of name "default" when empty.
+        durability: "fsync" survives power loss, "os" survives the death of every process, "none" promises nothing.
+        retention: How long finished runs are kept.
+        salvage: Open a log that is corrupt in the middle, and report what was dropped, instead of refusing.
+
+    Raises:
+        ConfigurationError: A value is out of range or a node type is given twice.
+    """
+
+    state_dir: str
+    node_types: Sequence[NodeType] = ()
+    durability: Durability = "fsync"
+    retention: Retention = field(default_factory=Retention)
+    salvage: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))
+        object.__setattr__(self, "node_types", tuple(self.node_types) or (NodeType(DEFAULT_NODE_TYPE),))
+        names = [n.name for n in self.node_types]
+        _refuse(
+            "Runtime",
+            (len(set(names)) == len(names), f"node types must have different names, not {names}"),
+            (self.durability in get_args(Durability), f"durability must be one of {get_args(Durability)}"),
+        )
+
+    def node_type_for(self, name: str) -> str:
+        """Name of the node type that serves tasks of node type `name`.
+
+        Raises:
+            UnknownNodeType: There is none of this name.
+        """
+        names = [n.name for n in self.node_types]
+        if name in names:
+            return name
+        if name == DEFAULT_NODE_TYPE:
+            return names[0]
+        raise UnknownNodeType(f"no node type {name!r}; this runtime has {', '.join(map(repr, names))}")
+
+    def to_wire(self) -> dict[str, Any]:
+        """As the engine reads it: plain JSON. Carries the import path, so that workers find the handlers' modules."""
+        return {
+            "state_dir": self.state_dir,
+            "node_types": [n.to_wire() for n in self.node_types],
+            "durability": self.durability,
+            "retention": {"runs": self.retention.runs, "nodes": self.retention.nodes},
+            "salvage": self.salvage,
+            "sys_path": [str(Path(p or ".").absolute()) for p in sys.path],
         }

@@ -79,3 +79,41 @@ GRACE_NS: Final = 500_000_000
 TRACEBACK_CHARS_MAX: Final = 16_000
 MESSAGE_CHARS_MAX: Final = 4_000
 """Longer texts of a failure are cut in the middle, with a mark."""
+
+# --- command line -------------------------------------------------------------------------------------------------
+WORKFLOW_FILE_BYTES_MAX: Final = 512 * MIB
+"""Largest workflow file that `run` reads. Its tree of objects takes about eight times as much memory."""
+
+# --- log writing --------------------------------------------------------------------------------------------------
+LOG_PIECES_PER_WRITE_MAX: Final = 1024
+"""Buffers handed to one vectored write; IOV_MAX of Linux and macOS."""
+LOG_COPY_BYTES_MAX: Final = 64 * KIB
+"""A payload up to this size is copied into the batch's buffer; a larger one is a buffer of its own."""
+DISK_FULL_RETRY_NS: Final = 500_000_000
+"""Between two attempts to write when the disk is full: prompt for a person, cheap for the machine."""
+
+# --- face ---------------------------------------------------------------------------------------------------------
+UNACKED_BYTES_MAX: Final = 16 * MIB
+"""Frames sent and not yet durable, which the face keeps to send again after a restart of the engine. Four times
+RING_WORK_BYTES, so that the ring and the log are full before it: then `submit` waits and `submit_nowait` raises QueueFull."""
+MAP_WINDOW_ITEMS: Final = 128 * KIB
+"""Items of one `map` that are submitted and not yet handed out. 128 chunks of MAP_CHUNK_MAX: two workers stay busy
+while the consumer pauses for some 100 ms, at about 100 bytes an item."""
+MAP_CHUNK_MAX: Final = 1024
+"""Items in one frame of a `map`; equal to BUNDLE_NODES_MAX. Larger chunks measured no gain."""
+MAP_CHUNK_FIRST: Final = 16
+"""First chunk of a `map`: the first result comes soon, and an expensive or slow iterable is not read far ahead."""
+FACE_KINDS_MAX: Final = KINDS_MAX
+"""Functions, with options, that one runtime remembers the kind numbers of."""
+FINISHED_BATCHES_MAX: Final = 2 * RUNS_FINISHED_MAX
+"""Sequence numbers of ended batches that the face remembers, so as to know a result that is delivered again after a
+restart of the engine. Above RUNS_FINISHED_MAX, because the engine delivers again only what it still keeps."""
+QUERY_ROWS_MAX: Final = 500
+"""Rows of a table in one answer of the engine; longer tables come in pages, because control frames are small."""
+ENGINE_START_NS: Final = 30_000_000_000
+"""Longest start of an engine process without a sign of life; recovery of a long log sends signs of life."""
+EXECUTOR_AHEAD_NS: Final = 10_000_000
+"""Work that an Executor hands to the engine ahead of the workers. What is handed over can no longer be cancelled by its
+future, so it is kept short; longer than a few wake-ups, so that workers do not wait."""
+EXECUTOR_AHEAD_MAX: Final = 1024
+"""Upper bound of the tasks that an Executor hands over ahead."""

@@ -1,0 +1,134 @@
+"""Every error a user can meet, importable from one place, and the way back from an engine's answer to its class.
+
+The classes live in `actors.protocol.errors`, because the engine's decisions raise them too. An engine answers with a
+code and a message; `error_of` finds the class by its stable code, so that `except DuplicateRun:` works in the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from actors.protocol.errors import (
+    AttemptCancelled,
+    AttemptTimeout,
+    CallerError,
+    ConfigurationError,
+    ControlSignal,
+    CycleError,
+    DiskFull,
+    DuplicateNode,
+    DuplicateRun,
+    EngineUnavailable,
+    EnvironmentFault,
+    GraphError,
+    HandlerRefused,
+    IllegalTransition,
+    InternalError,
+    InvariantBroken,
+    LogCorrupt,
+    LogFailed,
+    MainspringError,
+    MissingNode,
+    NestedRuntime,
+    NewerFormat,
+    NotAStateFolder,
+    PayloadError,
+    PayloadTooLarge,
+    ProtocolError,
+    QueueFull,
+    RuntimeClosed,
+    SkipNode,
+    StateFolderError,
+    StateFolderInUse,
+    TaskCancelled,
+    TaskFailed,
+    TaskSkipped,
+    UnknownNodeType,
+    UnknownRun,
+    WaitTimeout,
+    WorkflowFileError,
+)
+
+__all__ = [
+    "AttemptCancelled",
+    "AttemptTimeout",
+    "CallerError",
+    "ConfigurationError",
+    "ControlSignal",
+    "CycleError",
+    "DiskFull",
+    "DuplicateNode",
+    "DuplicateRun",
+    "EngineUnavailable",
+    "EnvironmentFault",
+    "GraphError",
+    "HandlerRefused",
+    "IllegalTransition",
+    "InternalError",
+    "InvariantBroken",
+    "LogCorrupt",
+    "LogFailed",
+    "MainspringError",
+    "MissingNode",
+    "NestedRuntime",
+    "NewerFormat",
+    "NotAStateFolder",
+    "PayloadError",
+    "PayloadTooLarge",
+    "ProtocolError",
+    "QueueFull",
+    "RuntimeClosed",
+    "SkipNode",
+    "StateFolderError",
+    "StateFolderInUse",
+    "TaskCancelled",
+    "TaskFailed",
+    "TaskSkipped",
+    "UnknownNodeType",
+    "UnknownRun",
+    "WaitTimeout",
+    "WorkflowFileError",
+    "error_of",
+    "error_to_wire",
+]
+
+
+@cache
+def classes_by_code() -> Mapping[str, type[MainspringError]]:
+    """Every error class under its stable code."""
+    found: dict[str, type[MainspringError]] = {}
+    waiting: list[type[MainspringError]] = [MainspringError]
+    while waiting:
+        cls = waiting.pop()
+        found.setdefault(cls.code, cls)
+        waiting.extend(cls.__subclasses__())
+    return found
+
+
+def error_of(answer: Mapping[str, Any]) -> MainspringError:
+    """The error that an engine's answer means.
+
+    Args:
+        answer: `{"code": ..., "message": ..., "args": [...]}`; `args` follow the message in the constructor and may be
+            absent. An unknown code (a newer engine) becomes an `InternalError`.
+
+    Returns:
+        The error, not raised.
+    """
+    code = str(answer.get("code", ""))
+    message = str(answer.get("message", ""))
+    cls = classes_by_code().get(code)
+    if cls is None:
+        return InternalError(f"{code}: {message}")
+    more = [tuple(a) if isinstance(a, list) else a for a in answer.get("args") or ()]
+    try:
+        return cls(message, *more)
+    except TypeError:
+        return cls(message)
+
+
+def error_to_wire(error: MainspringError) -> dict[str, Any]:
+    """The answer that `error_of` turns into this error again."""
+    return {"code": error.code, "message": error.message, "args": list(error.args[1:])}

@@ -1,0 +1,292 @@
+"""Tasks: functions with options, and the registry that a program passes to its runtime.
+
+There is no global registry: a `TaskRegistry` is an object you make and pass. A `Task` is called like its function
+(directly, in this process) and is what `submit`, `map` and `Flow.add` take, so that type checkers see the handler's
+own signature. Any importable function can be used without being a task; it then has the default options.
+
+`kind_of` makes the dictionary that the engine knows a task by (handler name, shape of its arguments, options); the
+engine never imports the function itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
+
+from actors.protocol import limits
+from actors.protocol.errors import ConfigurationError
+from actors.protocol.kinds import Shape
+from actors.protocol.states import TriggerRule
+from runtime.config import DEFAULT_NODE_TYPE, NS_PER_S, Payloads, Priority, Retry, seconds_to_ns
+from runtime.reference import reference_of, refuse_unstorable
+
+__all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of `TaskRegistry.task`, `Task.options` and `Runtime.options`; see `TaskOptions`."""
+
+    node_type: str
+    timeout: float | None
+    retry: Retry | int | None
+    priority: Priority | str
+    trigger: TriggerRule | str
+    payloads: Payloads
+    name: str | None
+    grace: float | None
+    poison: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """How a task is scheduled and run.
+
+    Args:
+        node_type: Name of the node type whose workers run it.
+        timeout: Seconds one attempt may take; None for no limit.
+        retry: When a failed attempt is tried again; a number is short for `Retry(max_attempts=number)`; None never.
+        priority: Priority class.
+        trigger: When a node may start, judged by its parents: "all_succeeded", "all_done", "any_succeeded" or
+            "none_failed". Parents that did not succeed read as None.
+        payloads: "json" takes values that come back exactly equal (see the README), "pickle" takes any that pickle
+            does.
+        name: Shown in tables and stories; the function's name when None.
+        grace: Seconds between the steps of an escalation (cooperative, SIGTERM, SIGKILL); None for the default.
+        poison: Crashes of its worker after which the task goes to dead letter.
+
+    Raises:
+        ConfigurationError: A value is out of range; all problems are named.
+    """
+
+    node_type: str = DEFAULT_NODE_TYPE
+    timeout: float | None = None
+    retry: Retry | int | None = None
+    priority: Priority | str = Priority.NORMAL
+    trigger: TriggerRule | str = TriggerRule.ALL_SUCCEEDED
+    payloads: Payloads = "json"
+    name: str | None = None
+    grace: float | None = None
+    poison: int = limits.POISON_CRASHES_MAX
+
+    def __post_init__(self) -> None:
+        if isinstance(self.retry, int):
+            object.__setattr__(self, "retry", Retry(max_attempts=self.retry))
+        checks = (
+            (bool(self.node_type), "node_type must be a name"),
+            (self.timeout is None or self.timeout > 0, "timeout must be above 0 seconds"),
+            (self.grace is None or self.grace >= 0, "grace must not be negative"),
+            (self.priority in set(Priority), f"priority must be one of {', '.join(Priority)}"),
+            (self.trigger in set(TriggerRule), f"trigger must be one of {', '.join(TriggerRule)}"),
+            (self.payloads in get_args(Payloads), "payloads must be 'json' or 'pickle'"),
+            (self.poison >= 1, "poison must be at least 1"),
+        )
+        problems = [text for holds, text in checks if not holds]
+        if problems:
+            raise ConfigurationError(f"task options: {'; '.join(problems)}")
+
+    def with_changes(self, changes: Options) -> TaskOptions:
+        """These options with some changed.
+
+        Raises:
+            ConfigurationError: An option is unknown or out of range.
+        """
+        unknown = sorted(set(changes) - set(self.__slots__))
+        if unknown:
+            raise ConfigurationError(f"unknown task options: {', '.join(unknown)}")
+        return replace(self, **changes)
+
+
+DEFAULT_OPTIONS = TaskOptions()
+
+
+class Task(Generic[P, R]):
+    """A function with options. Calling it calls the function, here and now; `submit` and `Flow.add` run it in a worker.
+
+    Made by `TaskRegistry.task`; `fn` is the function, `settings` its `TaskOptions`.
+    """
+
+    fn: Callable[P, R]
+    settings: TaskOptions
+
+    def __init__(self, fn: Callable[P, R], settings: TaskOptions = DEFAULT_OPTIONS) -> None:
+        refuse_unstorable(fn)
+        self.fn = fn
+        self.settings = settings
+        functools.update_wrapper(self, fn)
+        if inspect.iscoroutinefunction(fn) and sys.version_info >= (3, 12):
+            inspect.markcoroutinefunction(self)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.fn(*args, **kwargs)
+
+    def options(self, **changes: Unpack[Options]) -> Task[P, R]:
+        """The same function with some options changed; this task stays as it is.
+
+        Args:
+            changes: Options to change, see `TaskOptions`.
+
+        Raises:
+            ConfigurationError: An option is unknown or out of range.
+        """
+        return Task(self.fn, self.settings.with_changes(changes))
+
+    def __repr__(self) -> str:
+        return f"<Task {self.fn.__module__}:{self.fn.__qualname__}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _task_again, (self.fn.__module__, self.fn.__qualname__, self.settings)
+
+
+def _task_again(module: str, qualname: str, settings: TaskOptions) -> Any:
+    found: Any = sys.modules.get(module) or __import__(module, fromlist=["*"])
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    fn = found.fn if isinstance(found, Task) else found
+    return found if isinstance(found, Task) and found.settings == settings else Task(fn, settings)
+
+
+class TaskRegistry:
+    """The tasks of a program, by name. Pass it to `Runtime`; make as many as you like, there is no default one.
+
+    Iterating gives the tasks. A task that is defined again (a reloaded module) replaces its earlier self.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[..., Any]] = {}
+
+    @overload
+    def task(self, fn: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(self, /, **options: Unpack[Options]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+    def task(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+        """Make a function a task. Used bare (`@tasks.task`) or with options (`@tasks.task(timeout=30.0)`).
+
+        A parameter annotated with `TaskContext` is filled in by the worker and must not be passed; give it the default
+        None, so that the task can also be called directly.
+
+        Args:
+            fn: The handler: a plain or async function at the top level of an importable module.
+            options: See `TaskOptions`.
+
+        Returns:
+            The task, or a decorator that makes it.
+
+        Raises:
+            HandlerRefused: The function cannot be found by name in a worker, or is a generator function.
+            ConfigurationError: An option is out of range.
+        """
+        if fn is None:
+            settings = DEFAULT_OPTIONS.with_changes(options)
+            return lambda handler: self._register(handler, settings)
+        return self._register(fn, DEFAULT_OPTIONS)
+
+    def _register(self, fn: Callable[..., Any], settings: TaskOptions) -> Task[..., Any]:
+        task: Task[..., Any] = Task(fn.fn if isinstance(fn, Task) else fn, settings)
+        self._tasks[f"{task.fn.__module__}:{task.fn.__qualname__}"] = task
+        return task
+
+    def find(self, fn: Callable[..., Any]) -> Task[..., Any] | None:
+        """The task made of this function here, if any, so that the bare function is run with the task's options."""
+        task = self._tasks.get(f"{getattr(fn, '__module__', '')}:{getattr(fn, '__qualname__', '')}")
+        return task if task is not None and task.fn is fn else None
+
+    def modules(self) -> list[str]:
+        """Names of the modules that hold the tasks; workers import them before their first task."""
+        return sorted({task.fn.__module__ for task in self._tasks.values()})
+
+    def __iter__(self) -> Iterator[Task[..., Any]]:
+        return iter(self._tasks.values())
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __getitem__(self, name: str) -> Task[..., Any]:
+        return self._tasks[name]
+
+
+def kind_of(
+    target: Callable[..., Any] | Task[..., Any], options: TaskOptions | None = None, shape: Shape = "args"
+) -> dict[str, Any]:
+    """The task kind: what the engine and the workers know of a task.
+
+    Args:
+        target: A task or an importable function.
+        options: Overrides the task's own options; None keeps them.
+        shape: How its arguments are stored: "one" value, "args", "call" (args and kwargs), "parents" (results of its
+            data parents) or "template" (anything with results of parents inside).
+
+    Returns:
+        Plain JSON, times in nanoseconds; equal dictionaries are one kind.
+
+    Raises:
+        HandlerRefused: The function cannot be a handler.
+    """
+    fn = target.fn if isinstance(target, Task) else target
+    if options is None:
+        options = target.settings if isinstance(target, Task) else DEFAULT_OPTIONS
+    context_arg = context_parameter(fn)
+    retry = options.retry if isinstance(options.retry, Retry) else Retry(max_attempts=1)
+    return {
+        "handler": reference_of(fn),
+        "name": options.name or getattr(fn, "__qualname__", "") or getattr(fn, "__name__", ""),
+        "node_type": options.node_type,
+        "shape": shape,
+        "timeout_ns": seconds_to_ns(options.timeout),
+        "grace_ns": limits.GRACE_NS if options.grace is None else int(options.grace * NS_PER_S),
+        "retry": retry.to_wire(),
+        "poison": options.poison,
+        "priority": str(options.priority),
+        "trigger": str(options.trigger),
+        "payloads": options.payloads,
+        "context": context_arg is not None,
+        "context_arg": context_arg,
+    }
+
+
+def context_parameter(fn: Callable[..., Any]) -> str | None:
+    """Name of the parameter annotated with `TaskContext`, which the worker fills in; None when there is none."""
+    annotations = getattr(fn, "__annotations__", None)
+    if not isinstance(annotations, Mapping):
+        return None
+    return next((str(n) for n, hint in annotations.items() if n != "return" and _means_context(hint)), None)
+
+
+def _means_context(hint: object) -> bool:
+    """Whether an annotation (a class, a union, or text under postponed evaluation) names TaskContext."""
+    if isinstance(hint, str):
+        parts = (part.strip().strip("'\"") for part in hint.replace("Optional[", "").replace("]", "").split("|"))
+        return any(part.rpartition(".")[2] == "TaskContext" for part in parts)
+    if isinstance(hint, type):
+        return hint.__name__ == "TaskContext" and hint.__module__.partition(".")[0] == "runtime"
+    return any(_means_context(part) for part in get_args(hint))
+
+
+def positional_names(fn: Callable[..., Any]) -> tuple[frozenset[str], bool]:
+    """Names of the parameters that can be given by keyword, and whether any other keyword is taken too (`**kwargs`)."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (ValueError, TypeError):
+        return frozenset(), False
+    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    names = frozenset(p.name for p in parameters if p.kind in by_keyword)
+    return names, any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+
+
+def split_partial(fn: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """A `functools.partial`, also a nested one, as its function and the arguments that go first; others unchanged."""
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    while isinstance(fn, functools.partial):
+        args = (*fn.args, *args)
+        kwargs = {**fn.keywords, **kwargs}
+        fn = fn.func
+    return fn, args, kwargs
