@@ -60,6 +60,9 @@ KINDS_MAX: Final = 65_536
 TURN_NS: Final = 2_000_000
 """Longest turn of an event loop (rule R5)."""
 
+OUTBOX_TELLS_MAX: Final = 100_000
+"""Messages to sessions that wait for the disk or for a slow reader; beyond it submissions wait."""
+
 # --- storage ------------------------------------------------------------------------------------------------------
 SEGMENT_BYTES: Final = 64 * MIB
 """A log segment is closed when it is larger."""
@@ -117,3 +120,13 @@ EXECUTOR_AHEAD_NS: Final = 10_000_000
 future, so it is kept short; longer than a few wake-ups, so that workers do not wait."""
 EXECUTOR_AHEAD_MAX: Final = 1024
 """Upper bound of the tasks that an Executor hands over ahead."""
+PAYLOAD_DEPTH_MAX: Final = 200
+"""Containers nested in each other in one value. orjson stops at 254; the difference is left to the frames around it."""
+
+# --- rings ------------------------------------------------------------------------------------------------------
+RING_BYTES_PER_FRAME_MEAN: Final = 64
+"""A ring has one slot for so many bytes of its data: frames shorter than this on average fill the slots first."""
+RECEIVE_FRAMES_PER_TURN_MAX: Final = 2048
+"""Frames that one turn takes from one queue, besides RECEIVE_BYTES_PER_TURN_MAX; about 2 ms of work as well."""
+RING_REREADS_MAX: Final = 20_000
+"""Looks at a frame that does not fit its check before it counts as damaged: about 10 ms; a store is seen within 1 us."""

@@ -1,0 +1,48 @@
+"""What the log is made of: numbered record types and the record itself.
+
+Payloads are opaque here and to the storage: only the scheduler reads them. The numbers of `RecordType` and
+`RECORD_VERSION` are persisted, hence append-only: a number is never given another meaning.
+
+Invariants: LSNs start at `LSN_FIRST`, grow by one per record and are never used again within one state folder.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+LSN_FIRST: Final = 1
+"""LSN of the first record of a log; 0 means "nothing yet"."""
+RECORD_VERSION: Final = 1
+"""Version of the payload forms, written into every record. A reader refuses a greater one."""
+
+
+class RecordType(IntEnum):
+    """What a record tells. Persisted: append only."""
+
+    KIND = 1
+    """A task kind and its number."""
+    SUBMITTED = 2
+    """A submission that was admitted: graph, items, session and sequence number."""
+    COMPLETED = 3
+    """A batch of successful attempts, as the worker sent it."""
+    ATTEMPT = 4
+    """Attempts that did not succeed, with their outcome."""
+    CANCEL = 5
+    """A cancellation that was accepted."""
+    SPAWNED = 6
+    """Nodes that a running task added to its run."""
+    RELEASED = 7
+    """Runs removed by the retention rule."""
+    OPENED = 8
+    """An incarnation of the engine started."""
+    MARK = 9
+    """The log's own: written and consumed by the storage, never seen by the scheduler."""
+
+
+class Record(NamedTuple):
+    """One record of the log. A named tuple because a million of them are made at recovery and a tuple costs half."""
+
+    lsn: int
+    type: int
+    payload: bytes

@@ -1,0 +1,6 @@
+"""The stage's disk: the state folder and the write-ahead log in it.
+
+Knows bytes, files and crashes. Must not know what a payload means, nor decide anything: the persister actor decides.
+Read in this order: `files` (the seam to the disk), `segment` (the byte layout), `wal` (the writer), `reader`
+(recovery), `salvage` (a damaged log made whole again), `folder` (identity and ownership), `verify` (the check).
+"""

@@ -1,0 +1,264 @@
+"""The state folder: what makes a folder ours, who owns it, and what is in it.
+
+    STATE/
+      mainspring.json   identity: magic, format version, uuid, time of creation. Written once, aside and renamed.
+      lock              held by flock(2) while an engine owns the folder; its text is the pid of the holder
+      log/              the write-ahead log (see `segment`)
+      blobs/            large payloads
+
+An owner holds the lock, so at most one process writes. The kernel drops it when the holder dies, however it dies.
+Reading (status, verify) takes no lock and changes nothing.
+
+A crash while a folder is being made leaves one without identity, holding nothing but our own empty parts: it counts
+as new.
+Known limits: flock on network file systems is only as good as the server.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn, Self
+from uuid import UUID, uuid4
+
+from actors.protocol.errors import (
+    DiskFull,
+    EnvironmentFault,
+    NewerFormat,
+    NotAStateFolder,
+    StateFolderError,
+    StateFolderInUse,
+)
+from runtime.storage.files import ASIDE, DiskFiles, Files, write_whole
+from runtime.storage.segment import LogPlace
+from runtime.storage.wal import NO_SPACE
+
+MAGIC: Final = "mainspring state folder"
+FORMAT_VERSION: Final = 1
+IDENTITY_NAME: Final = "mainspring.json"
+LOCK_NAME: Final = "lock"
+LOG_NAME: Final = "log"
+BLOBS_NAME: Final = "blobs"
+_OWN_NAMES: Final = frozenset({IDENTITY_NAME + ASIDE, LOCK_NAME, LOG_NAME, BLOBS_NAME})
+_HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
+"""What a fresh file system or the desktop puts into a new folder."""
+_HOLDER_TRIES: Final = 25
+_HOLDER_WAIT_S: Final = 0.002
+"""A new holder needs microseconds between taking the lock and writing its pid; 50 ms is plenty."""
+
+_TEXTS: Final = {
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOTDIR: "a part of the path is a file",
+    errno.ELOOP: "too many symbolic links",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ENOENT: "it does not exist",
+}
+
+
+class StateFolder:
+    """An opened state folder. Made by `open`; `close` gives up the lock.
+
+    Attributes:
+        path: Absolute path, symbolic links resolved.
+        uuid: Identity of the folder.
+        created: When it was made, ISO 8601 in UTC.
+        owner: Whether this object holds the lock.
+    """
+
+    def __init__(self, path: str, identity: dict[str, Any], lock_fd: int) -> None:
+        self.path = path
+        self.uuid = UUID(identity["uuid"])
+        self.created = str(identity.get("created", ""))
+        self._lock_fd = lock_fd
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        create: bool = True,
+        owner: bool = True,
+        *,
+        holder_pid: int | None = None,
+        files: Files | None = None,
+    ) -> StateFolder:
+        """Open a state folder.
+
+        Args:
+            path: The folder; symbolic links are followed.
+            create: Make it, and its parents, where missing. Needs `owner`.
+            owner: Take the lock. Without, the folder is only read, beside whoever owns it.
+            holder_pid: Pid to name to a second opener; this process by default. The lock lives with this process.
+            files: The seam to the disk.
+
+        Returns:
+            The opened folder. A crash in here leaves nothing, an unfinished folder that counts as new, or a whole one.
+
+        Raises:
+            StateFolderError: Missing, no permission, read-only, a file in its place, or its identity is damaged.
+            NotAStateFolder: It has other contents.
+            StateFolderInUse: Another process owns it.
+            NewerFormat: A newer version made it.
+            DiskFull: No space to make it.
+        """
+        name = os.path.abspath(os.fspath(path))
+        files = files or DiskFiles()
+        lock_fd = -1
+        try:
+            _check_place(name)
+            if create and owner:
+                _make_folders(name, files)
+            name = os.path.realpath(name, strict=True)
+            identity = _read_identity(name, files)
+            if identity is None:
+                _refuse_foreign(name, files, create=create and owner)
+            if owner:
+                lock_fd = _take_lock(name, holder_pid or os.getpid())
+                identity = _read_identity(name, files) or _make_identity(name, files)
+                for part in (LOG_NAME, BLOBS_NAME):
+                    files.make_folder(os.path.join(name, part))
+                files.sync_folder(name)
+        except BaseException as error:
+            if lock_fd >= 0:
+                os.close(lock_fd)
+            if isinstance(error, OSError) and not isinstance(error, EnvironmentFault):
+                _explain(name, error)
+            raise
+        assert identity is not None
+        return cls(name, identity, lock_fd)
+
+    @property
+    def owner(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._lock_fd >= 0
+
+    @property
+    def log(self) -> LogPlace:
+        """Place of the log, for `read_log` and `LogWriter`."""
+        return LogPlace(os.path.join(self.path, LOG_NAME), self.uuid)
+
+    @property
+    def blobs_path(self) -> str:
+        """Folder of the large payloads."""
+        return os.path.join(self.path, BLOBS_NAME)
+
+    def close(self) -> None:
+        """Give up ownership. Closing twice is harmless."""
+        if self._lock_fd >= 0:
+            os.ftruncate(self._lock_fd, 0)
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _explain(name: str, error: OSError) -> NoReturn:
+    """Raise our own error for one of the operating system."""
+    if error.errno in NO_SPACE:
+        raise DiskFull(f"no space to make the state folder {name}") from error
+    text = _TEXTS.get(error.errno or 0, error.strerror or str(error))
+    raise StateFolderError(f"state folder {name}: {text}") from error
+
+
+def _check_place(name: str) -> None:
+    """Refuse what can never become a folder, with a better word than the system has."""
+    if os.path.islink(name) and not os.path.exists(name):
+        raise StateFolderError(f"state folder {name} is a symbolic link to nothing")
+    if os.path.exists(name) and not os.path.isdir(name):
+        raise StateFolderError(f"state folder {name} is a file")
+
+
+def _make_folders(name: str, files: Files) -> None:
+    """Make a folder and its parents, each durable in its parent."""
+    if os.path.isdir(name):
+        return
+    parent = os.path.dirname(name)
+    _make_folders(parent, files)
+    files.make_folder(name)
+    files.sync_folder(parent)
+
+
+def _read_identity(name: str, files: Files) -> dict[str, Any] | None:
+    """Read the identity file; None if there is none."""
+    path = os.path.join(name, IDENTITY_NAME)
+    try:
+        identity = json.loads(files.read(path))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise StateFolderError(f"{path} is damaged; the log beside it was not touched") from error
+    if not isinstance(identity, dict) or identity.get("magic") != MAGIC:
+        raise NotAStateFolder(f"{path} was not written by Mainspring")
+    version = identity.get("format")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise NewerFormat(f"state folder {name} has format {version}; this version reads up to {FORMAT_VERSION}")
+    try:
+        UUID(identity["uuid"])
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise StateFolderError(f"{path} is damaged; the log beside it was not touched") from error
+    return identity
+
+
+def _refuse_foreign(name: str, files: Files, *, create: bool) -> None:
+    """Raise unless a folder without identity is empty, or was being made by us when that was cut short."""
+    names = set(files.list(name)) - _HARMLESS_NAMES
+    if names - _OWN_NAMES:
+        raise NotAStateFolder(f"{name} is not empty and has no {IDENTITY_NAME}")
+    if any(files.list(os.path.join(name, part)) for part in {LOG_NAME, BLOBS_NAME} & names):
+        raise StateFolderError(f"{name} has contents, but its {IDENTITY_NAME} is missing")
+    if not create:
+        raise StateFolderError(f"{name} is not a state folder yet: it has no {IDENTITY_NAME}")
+
+
+def _make_identity(name: str, files: Files) -> dict[str, Any]:
+    """Write the identity of a new folder."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    identity = {"magic": MAGIC, "format": FORMAT_VERSION, "uuid": str(uuid4()), "created": created}
+    write_whole(files, name, IDENTITY_NAME, json.dumps(identity, indent=1).encode() + b"\n")
+    return identity
+
+
+def _take_lock(name: str, holder_pid: int) -> int:
+    """Take the lock and write the pid; return the descriptor that holds it."""
+    fd = os.open(os.path.join(name, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        for tries_left in reversed(range(_HOLDER_TRIES)):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                pid = _holder(fd)
+                if not tries_left or (pid and _alive(pid)):
+                    who = f"process {pid}" if pid else "another process"
+                    raise StateFolderInUse(f"state folder {name} is in use by {who}", pid) from None
+            time.sleep(_HOLDER_WAIT_S)
+        os.pwrite(fd, b"%-20d\n" % holder_pid, 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _holder(fd: int) -> int:
+    """The pid in the lock file, or 0 if it has none yet."""
+    text = os.pread(fd, 64, 0).strip()
+    return int(text) if text.isdigit() else 0
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
