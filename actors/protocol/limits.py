@@ -130,3 +130,9 @@ RECEIVE_FRAMES_PER_TURN_MAX: Final = 2048
 """Frames that one turn takes from one queue, besides RECEIVE_BYTES_PER_TURN_MAX; about 2 ms of work as well."""
 RING_REREADS_MAX: Final = 20_000
 """Looks at a frame that does not fit its check before it counts as damaged: about 10 ms; a store is seen within 1 us."""
+
+# --- worker processes ---------------------------------------------------------------------------------------------
+OUTPUT_SERIALS_MAX: Final = 64
+"""Attempts of one worker whose output is kept: 64 of OUTPUT_BYTES_MAX are 4 MiB. The oldest go first."""
+SPAWNED_BYTES_MAX: Final = FRAME_BYTES_MAX - KIB
+"""Nodes that one attempt adds to its run, encoded: they travel as one message."""

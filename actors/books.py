@@ -1,0 +1,165 @@
+"""Where the scheduler keeps its runs: live ones, finished ones kept for their results, and the sessions they came from.
+
+A session numbers its submissions 1, 2, 3, ...; a run covers one number, a bundle of single tasks several in a row. The
+public key of a run is "session-number", or the id that the user gave.
+
+Retention rule: finished runs go, oldest first, when there are more than `RUNS_FINISHED_MAX` of them or more than
+`NODES_FINISHED_MAX` nodes in them; never the latest one, and never one whose end was not yet handed to its session.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+
+from actors.protocol import limits
+from actors.run import Run
+
+
+class Session:
+    """Submissions of one face."""
+
+    __slots__ = ("bases", "runs", "seq_last")
+
+    def __init__(self) -> None:
+        self.seq_last = 0
+        self.bases: list[int] = []
+        self.runs: dict[int, Run] = {}
+
+    def find(self, seq: int) -> Run | None:
+        """The run that covers this number."""
+        at = bisect_right(self.bases, seq) - 1
+        if at < 0:
+            return None
+        run = self.runs[self.bases[at]]
+        covers = 1 if run.is_graph or run.is_map else run.base_size
+        return run if seq < run.seq + covers else None
+
+
+class RunBook:
+    """All runs by number, key and session."""
+
+    def __init__(self) -> None:
+        self.live: dict[int, Run] = {}
+        self.finished: dict[int, Run] = {}
+        self.sessions: dict[str, Session] = {}
+        self.nodes_live = 0
+        self.nodes_finished = 0
+        self.told_lsn = 0
+        self._by_key: dict[str, Run] = {}
+        self._ended_lsn: dict[int, int] = {}
+        self._next_no = 1
+
+    def session(self, name: str) -> Session:
+        """The session of this name, made when new."""
+        found = self.sessions.get(name)
+        if found is None:
+            found = self.sessions[name] = Session()
+        return found
+
+    @property
+    def next_run_no(self) -> int:
+        """Number that the next run will get."""
+        return self._next_no
+
+    def next_no(self) -> int:
+        """Take a run number."""
+        no = self._next_no
+        self._next_no += 1
+        return no
+
+    def expect_no(self, no: int) -> None:
+        """Replay: the next number taken is this one."""
+        self._next_no = no
+
+    def expect_no_at_least(self, no: int) -> None:
+        """Replay: no number below this one is taken again."""
+        self._next_no = max(self._next_no, no)
+
+    def add(self, run: Run, seq_last: int) -> None:
+        """Enter a new run that covers its session's numbers up to `seq_last`."""
+        session = self.session(run.session)
+        self.live[run.no] = run
+        self._by_key[run.key] = run
+        self.nodes_live += run.size
+        if session.bases and run.seq < session.bases[-1]:
+            insort(session.bases, run.seq)
+        else:
+            session.bases.append(run.seq)
+        session.runs[run.seq] = run
+        session.seq_last = max(session.seq_last, seq_last)
+
+    def grew(self, count: int) -> None:
+        """A live run got so many more nodes."""
+        self.nodes_live += count
+
+    def get(self, key: str) -> Run | None:
+        """The run with exactly this key."""
+        return self._by_key.get(key)
+
+    def find(self, key: str) -> tuple[Run, int | None] | None:
+        """The run of a public key, and the node when the key is that of one task of a bundle."""
+        run = self._by_key.get(key)
+        if run is None:
+            name, _, number = key.rpartition("-")
+            session = self.sessions.get(name)
+            if session is None or not number.isdigit():
+                return None
+            run = session.find(int(number))
+            if run is None:
+                return None
+            return run, int(number) - run.seq
+        return run, None if run.is_graph or run.is_map else 0
+
+    def finish(self, run: Run, lsn: int) -> bool:
+        """Move a run whose nodes all ended; False when it was moved before."""
+        if self.live.pop(run.no, None) is None:
+            return False
+        self.nodes_live -= run.size
+        self.nodes_finished += run.size
+        self.finished[run.no] = run
+        self._ended_lsn[run.no] = lsn
+        return True
+
+    def retire(self) -> list[Run]:
+        """Forget the oldest finished runs that are over the bounds; returns them."""
+        gone: list[Run] = []
+        while len(self.finished) > 1 and (
+            len(self.finished) > limits.RUNS_FINISHED_MAX or self.nodes_finished > limits.NODES_FINISHED_MAX
+        ):
+            no = next(iter(self.finished))
+            if self._ended_lsn[no] > self.told_lsn:
+                break
+            gone.append(self._drop(no))
+        return gone
+
+    def forget(self, numbers: list[int]) -> None:
+        """Replay: these runs were retired."""
+        for no in numbers:
+            if no in self.finished:
+                self._drop(no)
+
+    def floor(self, next_lsn: int) -> int:
+        """The lowest LSN that a kept run needs."""
+        candidates = [next(iter(d.values())).lsn for d in (self.live, self.finished) if d]
+        return min(candidates, default=next_lsn)
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError when the books disagree."""
+        if self.nodes_live != sum(run.size for run in self.live.values()):
+            raise AssertionError("nodes_live is wrong")
+        if self.nodes_finished != sum(run.size for run in self.finished.values()):
+            raise AssertionError("nodes_finished is wrong")
+        if any(not run.open for run in self.live.values()) or any(run.open for run in self.finished.values()):
+            raise AssertionError("a run is in the wrong book")
+
+    def _drop(self, no: int) -> Run:
+        run = self.finished.pop(no)
+        del self._ended_lsn[no]
+        self.nodes_finished -= run.size
+        self._by_key.pop(run.key, None)
+        session = self.sessions[run.session]
+        session.runs.pop(run.seq, None)
+        at = bisect_right(session.bases, run.seq) - 1
+        if at >= 0 and session.bases[at] == run.seq:
+            del session.bases[at]
+        return run

@@ -1,0 +1,249 @@
+"""EngineCore: the actors of one engine put together, still pure. The host and the simulator drive this same object.
+
+`receive(events, now_ns, wall_ns)` routes each event to its actor, passes on what actors tell each other until nobody has
+anything to say, gives ready work to free workers, hands records to the persister, and returns the effects on the world.
+What a session is told waits in the outbox until the log is durable up to its LSN (rule R3).
+
+    events ──► Supervisor ─► WorkerPool × n ─► Scheduler ─► Persister ──► effects
+                    └── WorkerAdded ─►┘  ◄─ Grant ─┘  Record ┘   Durable ─► outbox ─► Tell
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from actors import persister as log
+from actors.persister import Persister
+from actors.pool import WorkerPool
+from actors.protocol import effects as fx
+from actors.protocol import limits
+from actors.protocol import messages as msg
+from actors.protocol.records import Record
+from actors.queries import Queries
+from actors.scheduler import Scheduler
+from actors.supervisor import Supervisor
+
+ROUNDS_MAX: Final = 1000
+"""Rounds of messages between actors in one turn; more means that two of them talk for ever."""
+
+_TO_POOL: Final = frozenset(
+    {
+        msg.WorkerStarted,
+        msg.WorkerHello,
+        msg.WorkerCannotBoot,
+        msg.WorkerDone,
+        msg.WorkerFailed,
+        msg.WorkerSpawned,
+        msg.WorkerProgress,
+        msg.WorkerLogged,
+        msg.WorkerObserved,
+        msg.WorkerExited,
+        msg.LeasesRevoked,
+        msg.Grant,
+        msg.WorkerAdded,
+    }
+)
+_TO_SUPERVISOR: Final = frozenset({msg.WorkerWanted, msg.WorkerGone, msg.CloseAsked})
+_TO_LOG: Final = frozenset({log.Written, log.NoSpace, log.LogBroken})
+
+
+class EngineCore:
+    """See the module.
+
+    Args:
+        scheduler: Fresh, or filled by `actors.replay`.
+        persister: Continuing the log after its last record.
+        node_types: Wire forms of the node types.
+    """
+
+    def __init__(self, scheduler: Scheduler, persister: Persister, node_types: Sequence[dict[str, Any]]) -> None:
+        self.scheduler = scheduler
+        self.persister = persister
+        self.pools = {n["name"]: WorkerPool(n) for n in node_types}
+        self.supervisor = Supervisor(list(self.pools))
+        self.queries = Queries(self)
+        self._pool_of: dict[int, WorkerPool] = {}
+        self._outbox: deque[fx.Tell] = deque()
+        self._records: list[Record] = []
+        self._floor = 0
+        self._effects: list[Any] = []
+        self._now_ns = 0
+        self._wall_ns = 0
+
+    def start(self, effects: Sequence[Any], now_ns: int, wall_ns: int) -> list[Any]:
+        """Begin: carry out what the recovery asked for, and bring up the smallest number of workers."""
+        self._now_ns, self._wall_ns = now_ns, wall_ns
+        first = [message for pool in self.pools.values() for message in pool.start(now_ns)]
+        return self._turn([*effects, *first])
+
+    def receive(self, events: Sequence[Any], now_ns: int, wall_ns: int) -> list[Any]:
+        """One turn. Returns effects in the order in which they must be carried out."""
+        self._now_ns, self._wall_ns = now_ns, wall_ns
+        return self._turn(events)
+
+    @property
+    def intake_open(self) -> bool:
+        """Whether submissions may be read now; otherwise they wait in their queues (guarantee G5)."""
+        return not (self.scheduler.full or self.persister.back_pressure or len(self._outbox) > limits.OUTBOX_TELLS_MAX)
+
+    def watched(self) -> list[int]:
+        """Workers to observe."""
+        return [worker for pool in self.pools.values() for worker in pool.watched()]
+
+    def open_serials(self, worker: int) -> list[int]:
+        """Serials that a worker holds."""
+        pool = self._pool_of.get(worker)
+        return [] if pool is None else pool.open_serials(worker)
+
+    def held(self) -> int:
+        """Leases at all workers."""
+        return sum(pool.held() for pool in self.pools.values())
+
+    def check_invariants(self) -> None:
+        """Run every actor's checks, and those between them."""
+        self.scheduler.check_invariants()
+        self.persister.check_invariants()
+        for pool in self.pools.values():
+            pool.check_invariants()
+
+    # --- routing --------------------------------------------------------------------------------------------------
+
+    def _turn(self, events: Sequence[Any]) -> list[Any]:
+        queue: list[Any] = list(events)
+        if not queue:
+            queue = [msg.TimePassed()]
+        for _ in range(ROUNDS_MAX):
+            queue = self._round(queue)
+            if not queue:
+                queue = self._dispatch()
+                if not queue:
+                    break
+        if self.supervisor.draining and not self.held():
+            self._effects += self.supervisor.quiet()
+        self._commit([])
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _round(self, queue: list[Any]) -> list[Any]:
+        """Give each message to its actor; returns what they tell each other."""
+        to_scheduler: list[Any] = []
+        to_supervisor: list[Any] = []
+        to_pools: dict[str, list[Any]] = {}
+        to_log: list[Any] = []
+        for message in queue:
+            kind = type(message)
+            if kind in _TO_POOL:
+                self._sort_for_pool(message, to_pools)
+            elif kind in _TO_SUPERVISOR:
+                to_supervisor.append(message)
+            elif kind in _TO_LOG:
+                to_log.append(message)
+            elif kind is msg.Queried:
+                self._effects += self.queries.answer(message, self._now_ns, self._wall_ns)
+            elif kind is msg.StopLeases or kind is msg.Drain or kind is msg.TimePassed:
+                for name in self.pools:
+                    to_pools.setdefault(name, []).append(message)
+                if kind is msg.TimePassed:
+                    to_scheduler.append(message)
+                    to_supervisor.append(message)
+            elif kind is msg.PoolDelayed:
+                to_pools.setdefault(message.node_type, []).append(message)
+            elif kind in fx.ALL:
+                self._take(message)
+            else:
+                to_scheduler.append(message)
+        told: list[Any] = []
+        for name, batch in to_pools.items():
+            told += self.pools[name].receive(batch, self._now_ns)
+        if to_scheduler:
+            told += self.scheduler.receive(to_scheduler, self._now_ns, self._wall_ns)
+        if to_supervisor:
+            told += self.supervisor.receive(to_supervisor, self._now_ns)
+        if to_log:
+            self._commit(to_log)
+        return [m for m in told if not self._take(m)]
+
+    def _sort_for_pool(self, message: Any, to_pools: dict[str, list[Any]]) -> None:
+        if type(message) is msg.WorkerAdded:
+            self._pool_of[message.worker] = self.pools[message.node_type]
+        pool = self._pool_of.get(message.worker)
+        if pool is None:
+            return
+        to_pools.setdefault(pool.name, []).append(message)
+        if type(message) is msg.WorkerExited:
+            del self._pool_of[message.worker]
+
+    def _take(self, message: Any) -> bool:
+        """Keep effects; False when it is a message to an actor."""
+        kind = type(message)
+        if kind is fx.Append:
+            self._records += message.records
+        elif kind is fx.Tell:
+            self._outbox.append(message)
+        elif kind is fx.RaiseFloor:
+            self._floor = message.lsn
+        elif kind in fx.ALL:
+            self._effects.append(message)
+        else:
+            return False
+        return True
+
+    def _dispatch(self) -> list[Any]:
+        """Offer ready work to workers with room."""
+        told: list[Any] = []
+        for name, pool in self.pools.items():
+            ready = len(self.scheduler.ready[name])
+            if ready:
+                offer = pool.offer(ready)
+                if offer is not None:
+                    told.append(offer)
+                    continue
+            told += [m for m in pool.balance(ready) if not self._take(m)]
+        return told
+
+    def _commit(self, events: list[Any]) -> None:
+        batch: list[Any] = events
+        if self._records:
+            batch.append(log.Append(self._records))
+            self._records = []
+        if self._floor:
+            batch.append(log.FloorRaised(self._floor))
+            self._floor = 0
+        for effect in self.persister.receive(batch, self._now_ns):
+            handler = self._from_log.get(type(effect))
+            if handler is None:
+                self._effects.append(effect)
+            else:
+                handler(self, effect)
+        durable = self.persister.durable_lsn
+        outbox = self._outbox
+        while outbox and outbox[0].lsn <= durable:
+            self._effects.append(outbox.popleft())
+
+    def _on_pause(self, effect: log.Pause) -> None:
+        self._announce("MS206", effect.message)
+
+    def _on_resume(self, effect: log.Resume) -> None:
+        self._announce("", "there is room on the disk again")
+
+    def _on_halt(self, effect: log.Halt) -> None:
+        self._effects.append(fx.Refuse("MS207", effect.message))
+
+    def _on_wake(self, effect: log.WakeAt) -> None:
+        self._effects.append(fx.WakeAt(effect.at_ns))
+
+    def _on_durable(self, effect: log.Durable) -> None:
+        """The outbox is emptied after every commit."""
+
+    def _announce(self, code: str, text: str) -> None:
+        self._effects.append(fx.Announce(code, text))
+
+    _from_log: Final[dict[type, Callable[[Any, Any], None]]] = {
+        log.Pause: _on_pause,
+        log.Resume: _on_resume,
+        log.Halt: _on_halt,
+        log.WakeAt: _on_wake,
+        log.Durable: _on_durable,
+    }

@@ -1,0 +1,97 @@
+"""Leases that one worker holds, in groups of consecutive serials.
+
+A lease's serial is its fencing token (guarantee G3): it is given once per worker incarnation, and what is not in this book
+any more (finished, revoked, given up) cannot be finished again. Groups, because work is given and answered in batches: the
+cost is per group, not per task.
+
+Invariant: `held` is the number of open serials; groups without an open serial are not kept; bases ascend.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+R = TypeVar("R")
+
+
+class LeaseGroup(Generic[R]):
+    """Serials base .. base + len(nodes) - 1 of one run and kind; `open[i]` is 1 while serial base + i is held."""
+
+    __slots__ = ("attempts", "base", "kind", "left", "nodes", "open", "run")
+
+    def __init__(self, base: int, run: R, kind: Any, nodes: list[int]) -> None:
+        self.base = base
+        self.run = run
+        self.kind = kind
+        self.nodes = nodes
+        self.open = bytearray(b"\1") * len(nodes)
+        self.left = len(nodes)
+
+
+class LeaseBook(Generic[R]):
+    """The leases of one worker incarnation."""
+
+    __slots__ = ("_bases", "_groups", "held", "next_serial")
+
+    def __init__(self) -> None:
+        self._bases: list[int] = []
+        self._groups: dict[int, LeaseGroup[R]] = {}
+        self.held = 0
+        self.next_serial = 1
+
+    def grant(self, run: R, kind: Any, nodes: list[int]) -> LeaseGroup[R]:
+        """Open a lease for each node, with the next serials."""
+        group = LeaseGroup(self.next_serial, run, kind, nodes)
+        self._bases.append(group.base)
+        self._groups[group.base] = group
+        self.held += len(nodes)
+        self.next_serial += len(nodes)
+        return group
+
+    def find(self, serial: int) -> LeaseGroup[R] | None:
+        """The group of this serial, if the serial is still held."""
+        at = bisect_right(self._bases, serial) - 1
+        if at < 0:
+            return None
+        group = self._groups[self._bases[at]]
+        index = serial - group.base
+        return group if index < len(group.nodes) and group.open[index] else None
+
+    def finish(self, serial: int, count: int) -> LeaseGroup[R] | None:
+        """Close `count` consecutive serials of one group. None, and nothing changes, unless all of them are held."""
+        group = self.find(serial)
+        if group is None:
+            return None
+        start = serial - group.base
+        if group.open.count(1, start, start + count) != count:
+            return None
+        group.open[start : start + count] = bytes(count)
+        group.left -= count
+        self.held -= count
+        if group.left == 0:
+            self._drop(group)
+        return group
+
+    def groups(self) -> Iterator[LeaseGroup[R]]:
+        """Groups in order of their serials."""
+        return iter(list(self._groups.values()))
+
+    def open_serials(self) -> list[int]:
+        """Serials held, ascending."""
+        return [g.base + i for g in self._groups.values() for i, flag in enumerate(g.open) if flag]
+
+    def _drop(self, group: LeaseGroup[R]) -> None:
+        del self._groups[group.base]
+        at = bisect_right(self._bases, group.base) - 1
+        del self._bases[at]
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError when the book contradicts itself."""
+        if self.held != sum(g.left for g in self._groups.values()):
+            raise AssertionError("held differs from the sum over groups")
+        if any(g.left != g.open.count(1) or g.left == 0 for g in self._groups.values()):
+            raise AssertionError("a group's count is wrong")
+        if self._bases != sorted(self._groups):
+            raise AssertionError("bases are not the groups'")

@@ -1,0 +1,67 @@
+"""How many tasks a worker may hold, and who gets the ready ones.
+
+A worker is kept busy by work it holds ahead, measured in time: `PREFETCH_TARGET_NS` of the average task. Short tasks are
+held by the hundred, long ones singly. Ready work is spread by filling the emptiest worker first (water filling), except
+that a handful of short tasks is not split, because a message costs more than they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.protocol import limits
+
+_UNKNOWN_TASK_NS = 1_000_000
+"""Assumed duration before anything was measured: eight tasks ahead."""
+_NOT_WORTH_SPLITTING_NS = 30_000
+"""About what one more message and wake-up costs."""
+_SMOOTHING = 0.3
+"""Weight of the newest batch in the average; a change of load shows after about five batches."""
+
+
+def smoothed(average_ns: float, sample_ns: float) -> float:
+    """Exponentially weighted moving average; 0 stands for nothing measured yet."""
+    return sample_ns if average_ns == 0 else average_ns + _SMOOTHING * (sample_ns - average_ns)
+
+
+def capacity(slots: int, average_ns: float, prefetch_max: int | None) -> int:
+    """Tasks that one worker with `slots` places may hold: running ones and those ahead."""
+    ahead = int(limits.PREFETCH_TARGET_NS / (average_ns or _UNKNOWN_TASK_NS)) * slots
+    bound = limits.PREFETCH_MAX - slots if prefetch_max is None else prefetch_max
+    return slots + max(1, min(ahead, bound)) if bound > 0 else slots
+
+
+def spread(ready: int, room: Sequence[int], held: Sequence[int], average_ns: float) -> list[int]:
+    """Split `ready` tasks over workers.
+
+    Args:
+        ready: Tasks that may be given.
+        room: How many more each worker may hold.
+        held: How many each holds now.
+        average_ns: Average duration of a task; 0 when unknown.
+
+    Returns:
+        How many each gets; their sum is min(ready, sum(room)).
+    """
+    shares = [0] * len(room)
+    left = min(ready, sum(room))
+    if left <= 0:
+        return shares
+    if average_ns and left * average_ns < _NOT_WORTH_SPLITTING_NS:
+        emptiest = min((i for i, r in enumerate(room) if r > 0), key=lambda i: held[i])
+        if room[emptiest] >= left:
+            shares[emptiest] = left
+            return shares
+    order = sorted((i for i, r in enumerate(room) if r > 0), key=lambda i: held[i])
+    for rank, i in enumerate(order):
+        following = order[rank:]
+        level = -(-(left + sum(held[j] for j in following)) // len(following))
+        give = max(0, min(room[i], left, level - held[i]))
+        shares[i] = give
+        left -= give
+    if left:
+        for i in order:
+            give = min(left, room[i] - shares[i])
+            shares[i] += give
+            left -= give
+    return shares

@@ -1,0 +1,518 @@
+"""WorkerPool: the workers of one node type, what each holds, and how a stuck one is stopped.
+
+Receives leases to give (`Grant`), what workers say and what is observed of them from outside; answers with effects on
+workers and with messages to the scheduler. It validates every result against its lease book: what is not held any more was
+given up, and is discarded (guarantee G3).
+
+States of a worker: `actors.protocol.states.WORKER_TABLE`. Escalation of one attempt: cooperative, SIGTERM, SIGKILL of the
+worker's process group, `grace_ns` apart; the other leases of that worker go back untouched.
+
+Liveness is judged from outside only (pid, process state, words in shared memory), never by messages that need the
+handler's interpreter lock: a handler that holds it for half a minute is busy, not dead.
+
+Invariants: a serial is in one book; a worker that is not READY gets no grants; held <= PREFETCH_MAX + slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from actors.policy.leases import LeaseBook
+from actors.policy.prefetch import capacity, smoothed, spread
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from actors.protocol.errors import InvariantBroken, ProtocolError
+from actors.protocol.states import WORKER_TABLE, WorkerEvent, WorkerState, step
+from actors.run import CANCELLING, Run
+
+CANCEL: Final = 1
+TIMEOUT: Final = 2
+WATCH_NS: Final = 1_000_000_000
+"""How often busy workers are looked at when no timeout asks for more."""
+WATCH_NS_MIN: Final = 5_000_000
+STUCK_NS: Final = 3_000_000
+"""A worker without a result for so long does not need the tasks it holds ahead; idle ones may take them."""
+GROW_NS: Final = 20_000_000
+"""Waiting work per worker above which the pool grows."""
+IDLE_NS: Final = 30_000_000_000
+"""A worker above the minimum goes after being idle for so long."""
+
+
+class Escalation:
+    """The stopping of one attempt."""
+
+    __slots__ = ("due_ns", "reason", "serial", "stage")
+
+    def __init__(self, serial: int, reason: int, due_ns: int) -> None:
+        self.serial = serial
+        self.reason = reason
+        self.stage = 1
+        self.due_ns = due_ns
+
+
+class PoolWorker:
+    """One worker as its pool sees it."""
+
+    __slots__ = ("book", "boot_error", "busy_since_ns", "current", "drain_reason", "id", "idle_since_ns", "pid", "progress_ns", "revoking", "state", "stops", "tasks")
+
+    def __init__(self, worker: int, now_ns: int) -> None:
+        self.id = worker
+        self.state = WorkerState.STARTING
+        self.pid = 0
+        self.book: LeaseBook[Run] = LeaseBook()
+        self.stops: dict[int, Escalation] = {}
+        self.current = 0
+        self.progress_ns = self.idle_since_ns = now_ns
+        self.busy_since_ns = 0
+        self.revoking = False
+        self.boot_error = ""
+        self.drain_reason = ""
+        self.tasks = 0
+
+    def move(self, event: WorkerEvent) -> None:
+        """Step the worker's state machine."""
+        self.state = step(WORKER_TABLE, self.state, event, f"worker {self.id}, pid {self.pid}")
+
+
+class WorkerPool:
+    """See the module. `node_type` is the wire form of `runtime.config.NodeType`."""
+
+    def __init__(self, node_type: dict[str, Any]) -> None:
+        self.name: str = node_type["name"]
+        self.slots: int = node_type["slots"]
+        self.is_async: bool = node_type["mode"] == "asyncio"
+        self.workers_min: int = node_type["workers_min"]
+        self.workers_max: int = node_type["workers_max"]
+        self.grace_ns: int = node_type["grace_ns"]
+        self._prefetch: int | None = node_type["prefetch"]
+        self._recycle_tasks: int | None = node_type["recycle_tasks"]
+        self._recycle_rss: int | None = node_type["recycle_rss_bytes"]
+        self.workers: dict[int, PoolWorker] = {}
+        self.average_ns = 0.0
+        self.discarded = 0
+        self.draining = False
+        self.trouble = ""
+        self._wanted = 0
+        self._timeout_min_ns = 0
+        self._watch_due_ns = 0
+        self._out: list[Any] = []
+        self._now_ns = 0
+
+    # --- the mutator ----------------------------------------------------------------------------------------------
+
+    def receive(self, batch: Sequence[Any], now_ns: int) -> list[Any]:
+        """React to a batch; returns effects and messages, in order."""
+        self._now_ns = now_ns
+        for message in batch:
+            self._on[type(message)](self, message)
+        self._escalate_due()
+        self._plan_watch()
+        out, self._out = self._out, []
+        return out
+
+    def start(self, now_ns: int) -> list[Any]:
+        """Ask for the smallest number of workers."""
+        self._now_ns = now_ns
+        for _ in range(self.workers_min):
+            self._want("minimum")
+        out, self._out = self._out, []
+        return out
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def offer(self, ready: int) -> msg.Offer | None:
+        """How many of so many ready tasks each worker should get now."""
+        if self.draining:
+            return None
+        able = [w for w in self.workers.values() if w.state is WorkerState.READY]
+        limit = capacity(self.slots, self.average_ns, self._prefetch)
+        room = [max(0, limit - w.book.held) if not w.stops else 0 for w in able]
+        shares = spread(ready, room, [w.book.held for w in able], self.average_ns)
+        given = tuple((w.id, n) for w, n in zip(able, shares, strict=True) if n)
+        return msg.Offer(self.name, given) if given else None
+
+    def held(self) -> int:
+        """Leases in all books."""
+        return sum(w.book.held for w in self.workers.values())
+
+    def open_serials(self, worker: int) -> list[int]:
+        """Serials that this worker holds."""
+        found = self.workers.get(worker)
+        return [] if found is None else found.book.open_serials()
+
+    def watched(self) -> list[int]:
+        """Workers that should be observed now: those that hold something, and all when one may be recycled."""
+        return [w.id for w in self.workers.values() if w.book.held and w.state is not WorkerState.STARTING]
+
+    # --- work -----------------------------------------------------------------------------------------------------
+
+    def _on_grant(self, message: msg.Grant) -> None:
+        worker = self.workers[message.worker]
+        if not worker.book.held:
+            worker.progress_ns = worker.busy_since_ns = self._now_ns
+        group = worker.book.grant(message.run, message.kind, message.nodes)
+        timeout = message.kind.timeout_ns
+        if timeout and (not self._timeout_min_ns or timeout < self._timeout_min_ns):
+            self._timeout_min_ns = timeout
+            self._watch_due_ns = 0
+        self._out.append(fx.LeaseWork(worker.id, group.base, message.run, message.kind, message.nodes, message.attempts, message.items))
+
+    def _on_done(self, message: msg.WorkerDone) -> None:
+        worker = self.workers.get(message.worker)
+        if worker is None:
+            self.discarded += sum(len(group[2]) for group in message.groups)
+            return
+        finished: list[tuple[Run, list[int], list[Any], int, list[int]]] = []
+        whole = True
+        for serial, run_no, nodes, values, started_ns, ends in message.groups:
+            count = len(nodes)
+            group = worker.book.finish(serial, count)
+            if group is None:
+                whole = False
+                finished += self._finish_singly(worker, serial, nodes, values, started_ns, ends)
+                continue
+            at = serial - group.base
+            if group.run.no != run_no or group.nodes[at : at + count] != nodes:
+                raise ProtocolError(f"worker {worker.id} answered for other nodes than lease {serial} has")
+            finished.append((group.run, nodes, values, started_ns, ends))
+            self.average_ns = smoothed(self.average_ns, ends[-1] / count)
+            worker.tasks += count
+        self._progressed(worker)
+        if finished:
+            self._out.append(msg.Finished(worker.pid, finished, message.raw if whole else None))
+
+    def _finish_singly(
+        self, worker: PoolWorker, serial: int, nodes: list[int], values: list[Any], started_ns: int, ends: list[int]
+    ) -> list[tuple[Run, list[int], list[Any], int, list[int]]]:
+        """Part of these leases was given up meanwhile: keep the others."""
+        kept: list[tuple[Run, list[int], list[Any], int, list[int]]] = []
+        for i, node in enumerate(nodes):
+            group = worker.book.finish(serial + i, 1)
+            if group is None:
+                self.discarded += 1
+            else:
+                kept.append((group.run, [node], [values[i]], started_ns, [ends[i]]))
+        return kept
+
+    def _on_failed(self, message: msg.WorkerFailed) -> None:
+        worker = self.workers.get(message.worker)
+        if worker is None:
+            self.discarded += len(message.rows)
+            return
+        for serial, _, node, started_ns, ended_ns, failure in message.rows:
+            group = worker.book.finish(serial, 1)
+            if group is None:
+                self.discarded += 1
+                continue
+            worker.stops.pop(serial, None)
+            worker.tasks += 1
+            if ended_ns > started_ns:
+                self.average_ns = smoothed(self.average_ns, ended_ns - started_ns)
+            self._out.append(msg.AttemptFailed(group.run, node, failure, worker.pid, started_ns, ended_ns))
+        self._progressed(worker)
+
+    def _on_spawned(self, message: msg.WorkerSpawned) -> None:
+        worker = self.workers.get(message.worker)
+        group = None if worker is None else worker.book.find(message.serial)
+        if group is None:
+            self.discarded += 1
+            return
+        self._out.append(msg.Spawned(group.run, group.nodes[message.serial - group.base], message.block, message.raw))
+
+    def _on_progress(self, message: msg.WorkerProgress) -> None:
+        worker = self.workers.get(message.worker)
+        group = None if worker is None else worker.book.find(message.serial)
+        if group is not None:
+            node = group.nodes[message.serial - group.base]
+            group.run.progress[node] = (message.done, message.total, message.text)
+
+    def _on_logged(self, message: msg.WorkerLogged) -> None:
+        worker = self.workers.get(message.worker)
+        group = None if worker is None else worker.book.find(message.serial)
+        if group is not None:
+            self._out.append(msg.Noted(group.run, group.nodes[message.serial - group.base], message.stream, message.text))
+
+    def _progressed(self, worker: PoolWorker) -> None:
+        worker.progress_ns = self._now_ns
+        worker.current = 0
+        if worker.stops:
+            for serial in [s for s in worker.stops if worker.book.find(s) is None]:
+                del worker.stops[serial]
+        if not worker.book.held:
+            worker.idle_since_ns = self._now_ns
+        if self._recycle_tasks is not None and worker.tasks >= self._recycle_tasks and worker.state is WorkerState.READY:
+            self._replace(worker, f"after {worker.tasks} tasks")
+
+    # --- taking back and stopping ---------------------------------------------------------------------------------
+
+    def _on_stop_leases(self, message: msg.StopLeases) -> None:
+        nodes = set(message.nodes)
+        for worker in self.workers.values():
+            serials = tuple(
+                group.base + i
+                for group in worker.book.groups()
+                if group.run is message.run
+                for i, node in enumerate(group.nodes)
+                if group.open[i] and node in nodes
+            )
+            if serials:
+                self._out.append(fx.Revoke(worker.id, serials))
+
+    def _on_revoked(self, message: msg.LeasesRevoked) -> None:
+        worker = self.workers.get(message.worker)
+        if worker is None:
+            return
+        worker.revoking = False
+        self._give_back(worker, message.won, "taken back")
+        won = set(message.won)
+        for serial in message.asked:
+            group = worker.book.find(serial) if serial not in won else None
+            if group is not None and group.run.state[group.nodes[serial - group.base]] == CANCELLING:
+                self._stop(worker, serial, CANCEL)
+
+    def _give_back(self, worker: PoolWorker, serials: Iterable[int], cause: str) -> None:
+        back: dict[int, tuple[Run, list[int]]] = {}
+        for serial in serials:
+            group = worker.book.finish(serial, 1)
+            if group is not None:
+                back.setdefault(id(group), (group.run, []))[1].append(group.nodes[serial - group.base])
+        for run, nodes in reversed(back.values()):
+            self._out.append(msg.Returned(run, nodes, cause))
+
+    def _stop(self, worker: PoolWorker, serial: int, reason: int) -> None:
+        """Begin to stop one attempt: ask it, and take back what is held behind it."""
+        if serial in worker.stops or worker.state in (WorkerState.KILLING, WorkerState.DEAD):
+            return
+        worker.stops[serial] = Escalation(serial, reason, self._now_ns + self.grace_ns)
+        self._out.append(fx.AskCancel(worker.id, serial, reason))
+        if not self.is_async:
+            self._take_back(worker, [s for s in worker.book.open_serials() if s != serial])
+
+    def _take_back(self, worker: PoolWorker, serials: list[int]) -> None:
+        if serials and not worker.revoking:
+            worker.revoking = True
+            self._out.append(fx.Revoke(worker.id, tuple(serials)))
+
+    def _escalate_due(self) -> None:
+        for worker in self.workers.values():
+            for escalation in list(worker.stops.values()):
+                if escalation.due_ns > self._now_ns:
+                    continue
+                escalation.due_ns = self._now_ns + self.grace_ns
+                if not self.is_async and worker.current and worker.current != escalation.serial:
+                    continue
+                escalation.stage += 1
+                if worker.state is not WorkerState.KILLING:
+                    worker.move(WorkerEvent.KILL)
+                self._out.append(fx.SignalWorker(worker.id, "TERM" if escalation.stage == 2 else "KILL"))
+
+    # --- observing ------------------------------------------------------------------------------------------------
+
+    def _on_observed(self, message: msg.WorkerObserved) -> None:
+        worker = self.workers.get(message.worker)
+        if worker is None:
+            return
+        worker.current = message.serial
+        for serial, started_ns in self._running(message):
+            group = worker.book.find(serial)
+            if group is None or serial in worker.stops:
+                continue
+            timeout = group.kind.timeout_ns
+            if timeout and self._now_ns - started_ns >= timeout:
+                self._stop(worker, serial, TIMEOUT)
+            elif timeout:
+                self._out.append(fx.WakeAt(started_ns + timeout))
+        if message.stopped and worker.state is WorkerState.READY and worker.book.held:
+            worker.drain_reason = "frozen"
+            worker.move(WorkerEvent.KILL)
+            self._out.append(fx.SignalWorker(worker.id, "KILL"))
+        if self._recycle_rss is not None and message.rss_bytes > self._recycle_rss and worker.state is WorkerState.READY:
+            self._replace(worker, f"resident memory of {message.rss_bytes} bytes")
+
+    def _running(self, message: msg.WorkerObserved) -> list[tuple[int, int]]:
+        if message.running:
+            return [(serial, message.started_ns) for serial in message.running]
+        return [(message.serial, message.started_ns)] if message.serial else []
+
+    def _plan_watch(self) -> None:
+        if not any(w.book.held or w.stops for w in self.workers.values()):
+            self._timeout_min_ns = 0
+            self._watch_due_ns = 0
+            return
+        for worker in self.workers.values():
+            for escalation in worker.stops.values():
+                self._out.append(fx.WakeAt(escalation.due_ns))
+        if self._watch_due_ns <= self._now_ns:
+            every = min(WATCH_NS, max(WATCH_NS_MIN, self._timeout_min_ns // 10)) if self._timeout_min_ns else WATCH_NS
+            self._watch_due_ns = self._now_ns + every
+        self._out.append(fx.WakeAt(self._watch_due_ns))
+
+    def balance(self, ready: int) -> list[Any]:
+        """Called when work was given out: grow, shrink, or let idle workers take what stuck ones hold ahead."""
+        out: list[Any] = []
+        if self.draining:
+            return out
+        able = [w for w in self.workers.values() if w.state is WorkerState.READY]
+        waiting = ready + sum(max(0, w.book.held - self.slots) for w in able)
+        total = len(able) + self._wanted
+        if waiting and total < self.workers_max and waiting * (self.average_ns or 1_000_000) > GROW_NS * max(1, total):
+            self._out = []
+            self._want(f"{waiting} tasks wait")
+            out += self._out
+            self._out = []
+        idle = [w for w in able if not w.book.held]
+        if idle and not ready:
+            out += self._steal(able)
+            out += self._shrink(idle, len(able))
+        return out
+
+    def _steal(self, able: list[PoolWorker]) -> list[Any]:
+        victims = [w for w in able if w.book.held > self.slots and not w.revoking]
+        if not victims:
+            return []
+        victim = max(victims, key=lambda w: w.book.held)
+        due = victim.progress_ns + STUCK_NS
+        if due > self._now_ns:
+            return [fx.WakeAt(due)]
+        serials = victim.book.open_serials()[self.slots :]
+        victim.revoking = True
+        victim.progress_ns = self._now_ns
+        return [fx.Revoke(victim.id, tuple(serials[len(serials) // 2 :]))]
+
+    def _shrink(self, idle: list[PoolWorker], total: int) -> list[Any]:
+        if total <= self.workers_min:
+            return []
+        oldest = min(idle, key=lambda w: w.idle_since_ns)
+        due = oldest.idle_since_ns + IDLE_NS
+        if due > self._now_ns:
+            return [fx.WakeAt(due)]
+        oldest.drain_reason = "idle"
+        oldest.move(WorkerEvent.DRAIN)
+        return [fx.DrainWorker(oldest.id)]
+
+    # --- life and death -------------------------------------------------------------------------------------------
+
+    def _want(self, reason: str) -> None:
+        self._wanted += 1
+        self._out.append(msg.WorkerWanted(self.name, reason))
+
+    def _on_added(self, message: msg.WorkerAdded) -> None:
+        self.workers[message.worker] = PoolWorker(message.worker, self._now_ns)
+
+    def _on_started(self, message: msg.WorkerStarted) -> None:
+        if message.worker in self.workers:
+            self.workers[message.worker].pid = message.pid
+
+    def _on_hello(self, message: msg.WorkerHello) -> None:
+        worker = self.workers.get(message.worker)
+        if worker is not None:
+            worker.pid = message.pid
+            worker.idle_since_ns = self._now_ns
+            if worker.state is WorkerState.STARTING:
+                self._wanted = max(0, self._wanted - 1)
+            worker.move(WorkerEvent.SAID_HELLO)
+            self.trouble = ""
+
+    def _on_cannot_boot(self, message: msg.WorkerCannotBoot) -> None:
+        worker = self.workers.get(message.worker)
+        if worker is not None:
+            worker.boot_error = message.text
+            self.trouble = message.text
+
+    def _on_delayed(self, message: msg.PoolDelayed) -> None:
+        self.trouble = message.reason
+
+    def _replace(self, worker: PoolWorker, reason: str) -> None:
+        """Start another, let this one finish what it runs."""
+        worker.drain_reason = reason
+        worker.move(WorkerEvent.DRAIN)
+        self._want(f"worker {worker.id} is replaced: {reason}")
+        self._take_back(worker, worker.book.open_serials())
+        self._out.append(fx.DrainWorker(worker.id))
+
+    def _on_drain(self, message: msg.Drain) -> None:
+        self.draining = True
+        for worker in self.workers.values():
+            self._take_back(worker, worker.book.open_serials())
+
+    def _on_exited(self, message: msg.WorkerExited) -> None:
+        worker = self.workers.pop(message.worker, None)
+        if worker is None:
+            return
+        was = worker.state
+        if was is WorkerState.STARTING:
+            self._wanted = max(0, self._wanted - 1)
+        worker.move(WorkerEvent.EXITED)
+        held_any = worker.book.held > 0
+        guilty = self._guilty(worker, message)
+        self._give_back(worker, [s for s in worker.book.open_serials() if s not in guilty], f"worker {worker.id} ended: {message.status}")
+        for serial, failure in guilty.items():
+            group = worker.book.finish(serial, 1)
+            if group is not None:
+                node = group.nodes[serial - group.base]
+                started = message.started_ns or self._now_ns
+                self._out.append(msg.AttemptFailed(group.run, node, failure, worker.pid, started, self._now_ns))
+        healthy = was in (WorkerState.DRAINING, WorkerState.KILLING) or (held_any and was is WorkerState.READY)
+        reason = worker.boot_error or worker.drain_reason or message.status
+        if was is WorkerState.STARTING:
+            self.trouble = reason
+        self._out.append(msg.WorkerGone(worker.id, self.name, healthy, reason))
+        serving = sum(w.state is WorkerState.READY for w in self.workers.values())
+        if not self.draining and serving + self._wanted < self.workers_min:
+            self._want(f"worker {worker.id} ended: {reason}")
+
+    def _guilty(self, worker: PoolWorker, message: msg.WorkerExited) -> dict[int, dict[str, Any]]:
+        """The attempts that this death ends, with their failures; all other leases go back untouched."""
+        stopped = {s: e for s, e in worker.stops.items() if e.stage > 1 and worker.book.find(s) is not None}
+        if stopped:
+            return {s: _stop_failure(e, message) for s, e in stopped.items()}
+        running = message.claimed if self.is_async else tuple(s for s in message.claimed if s == message.current)
+        found: dict[int, dict[str, Any]] = {}
+        for serial in running:
+            asked = worker.stops.get(serial)
+            found[serial] = _stop_failure(asked, message) if asked else _crash_failure(worker, message)
+        return found
+
+    def check_invariants(self) -> None:
+        """Raise InvariantBroken when a book contradicts itself."""
+        try:
+            for worker in self.workers.values():
+                worker.book.check_invariants()
+        except AssertionError as broken:
+            raise InvariantBroken(f"pool {self.name}: {broken}") from broken
+
+    _on: Final[dict[type, Callable[[Any, Any], None]]] = {
+        msg.Grant: _on_grant,
+        msg.WorkerDone: _on_done,
+        msg.WorkerFailed: _on_failed,
+        msg.WorkerSpawned: _on_spawned,
+        msg.WorkerProgress: _on_progress,
+        msg.WorkerLogged: _on_logged,
+        msg.StopLeases: _on_stop_leases,
+        msg.LeasesRevoked: _on_revoked,
+        msg.WorkerObserved: _on_observed,
+        msg.WorkerAdded: _on_added,
+        msg.WorkerStarted: _on_started,
+        msg.WorkerHello: _on_hello,
+        msg.WorkerCannotBoot: _on_cannot_boot,
+        msg.WorkerExited: _on_exited,
+        msg.PoolDelayed: _on_delayed,
+        msg.Drain: _on_drain,
+        msg.TimePassed: lambda self, message: None,
+    }
+
+
+def _stop_failure(escalation: Escalation, message: msg.WorkerExited) -> dict[str, Any]:
+    if escalation.reason == TIMEOUT:
+        text = f"ran over its timeout and its worker was ended ({message.status})"
+        return {"kind": "timeout", "type": "AttemptTimeout", "message": text, "traceback": message.output}
+    text = f"cancelled while running; its worker was ended ({message.status})"
+    return {"kind": "cancelled", "type": "AttemptCancelled", "message": text, "traceback": message.output}
+
+
+def _crash_failure(worker: PoolWorker, message: msg.WorkerExited) -> dict[str, Any]:
+    frozen = " after it was frozen (SIGSTOP)" if worker.drain_reason == "frozen" else ""
+    hint = "; out of memory, or killed from outside" if message.signal == 9 and not frozen else ""
+    text = f"worker process {worker.pid} died: {message.status}{frozen}{hint}"
+    return {"kind": "crash", "type": "WorkerCrashed", "message": text, "traceback": message.output}

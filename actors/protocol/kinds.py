@@ -1,0 +1,112 @@
+"""A task kind: handler and options, interned, so that a node refers to all of it by one number.
+
+Purpose: the engine never imports user code; what it knows of a task is this. Built from the plain dictionary that the
+submitter sends (see `Kind.of`), immutable afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+
+from actors.protocol import limits
+from actors.protocol.errors import ProtocolError
+from actors.protocol.states import TriggerRule
+
+Shape = Literal["one", "args", "call", "parents", "template"]
+SHAPES: Final = frozenset({"one", "args", "call", "parents", "template"})
+PRIORITIES: Final = ("realtime", "high", "normal", "low")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When a failed attempt is tried again: exponential backoff with full jitter.
+
+    `on` holds the failure kinds that are retried; times are nanoseconds.
+    """
+
+    attempts_max: int = 1
+    base_ns: int = 100_000_000
+    cap_ns: int = 60_000_000_000
+    factor: float = 2.0
+    jitter: bool = True
+    on: frozenset[str] = frozenset({"error", "timeout", "crash", "memory"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """One interned kind. Compared by identity: one object per kind in one engine."""
+
+    no: int
+    text: bytes
+    handler: str
+    name: str
+    node_type: str
+    shape: Shape
+    timeout_ns: int | None
+    grace_ns: int
+    retry: RetryPolicy
+    crashes_max: int
+    priority: int
+    trigger: TriggerRule
+
+    @staticmethod
+    def of(no: int, data: dict[str, Any]) -> Kind:
+        """Build from the submitter's dictionary.
+
+        Raises:
+            ProtocolError: A field is missing or has a value that this engine does not know.
+        """
+        try:
+            retry = data.get("retry") or {}
+            shape = data["shape"]
+            if shape not in SHAPES:
+                raise ProtocolError(f"unknown shape {shape!r}")
+            return Kind(
+                no=no,
+                text=orjson.dumps(data, option=orjson.OPT_SORT_KEYS),
+                handler=data["handler"],
+                name=data.get("name") or data["handler"].rpartition(":")[2],
+                node_type=data["node_type"],
+                shape=shape,
+                timeout_ns=data.get("timeout_ns"),
+                grace_ns=data.get("grace_ns") or limits.GRACE_NS,
+                retry=RetryPolicy(
+                    attempts_max=retry.get("max_attempts", 1),
+                    base_ns=retry.get("base_ns", 100_000_000),
+                    cap_ns=retry.get("cap_ns", 60_000_000_000),
+                    factor=retry.get("factor", 2.0),
+                    jitter=retry.get("jitter", True),
+                    on=frozenset(retry.get("on", ("error", "timeout", "crash", "memory"))),
+                ),
+                crashes_max=data.get("poison") or limits.POISON_CRASHES_MAX,
+                priority=PRIORITIES.index(data.get("priority", "normal")),
+                trigger=TriggerRule(data.get("trigger", "all_succeeded")),
+            )
+        except (KeyError, ValueError, TypeError, AttributeError) as broken:
+            raise ProtocolError(f"task kind is malformed: {broken!r}") from broken
+
+
+class KindTable:
+    """Interns kinds by their text, so that equal kinds of any session are one object with one number.
+
+    Bounded by `limits.KINDS_MAX`.
+    """
+
+    def __init__(self) -> None:
+        self._by_text: dict[bytes, Kind] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_text)
+
+    def intern(self, data: dict[str, Any]) -> Kind:
+        """The kind of this dictionary; raises ProtocolError when malformed or when there are too many."""
+        text = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
+        kind = self._by_text.get(text)
+        if kind is None:
+            if len(self._by_text) >= limits.KINDS_MAX:
+                raise ProtocolError(f"more than {limits.KINDS_MAX} distinct task kinds")
+            kind = self._by_text[text] = Kind.of(len(self._by_text) + 1, data)
+        return kind

@@ -1,0 +1,344 @@
+"""What actors are told: commands are imperatives, events past tense; all frozen.
+
+Three groups: what a session (the user's program) says, what workers and their processes do, what actors tell each other.
+The host decodes bytes to these before the actors see them, and keeps the raw bytes where the log stores them unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.protocol.graph import GraphColumns
+
+if TYPE_CHECKING:
+    from actors.policy.leases import LeaseGroup
+    from actors.protocol.kinds import Kind
+    from actors.run import Run
+
+# --- from a session -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """A face said hello. It wants again what ended at `open_seq` or later."""
+
+    session: str
+    open_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLost:
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class KindDefined:
+    session: str
+    kind_no: int
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TasksSubmitted:
+    """Consecutive single tasks that piled up: `tasks` holds [seq, kind number, item], `raw` the same as JSON."""
+
+    session: str
+    tasks: list[list[Any]]
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MapSubmitted:
+    """Many items for one kind. `raw` is JSON [seq, kind number, items]."""
+
+    session: str
+    seq: int
+    kind_no: int
+    items: list[Any]
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSubmitted:
+    """A graph. `raw` is what the log keeps: the container, or the name of its blob."""
+
+    session: str
+    seq: int
+    header: dict[str, Any]
+    columns: GraphColumns
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionRefused:
+    """The host could not read a submission; it is answered with the error."""
+
+    session: str
+    seq: int
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    session: str
+    query_id: int
+    run_key: str
+    node: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Queried:
+    session: str
+    query_id: int
+    what: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAsked:
+    session: str
+    drain: bool
+    timeout_ns: int
+
+
+# --- from workers and their processes -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted:
+    worker: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHello:
+    worker: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCannotBoot:
+    worker: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDone:
+    """Groups [serial, run number, nodes, values, started ns, end offsets ns]; `raw` is the same as JSON with the pid."""
+
+    worker: int
+    groups: list[list[Any]]
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailed:
+    """Rows [serial, run number, node, started ns, ended ns, failure]."""
+
+    worker: int
+    rows: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpawned:
+    """Nodes that a task wants to add to its run; they count only if the task succeeds."""
+
+    worker: int
+    serial: int
+    block: dict[str, Any]
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProgress:
+    worker: int
+    serial: int
+    done: float
+    total: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLogged:
+    worker: int
+    serial: int
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerObserved:
+    """Read from the lease table: what runs now, since when; counters for recycling. `running` is for asyncio workers."""
+
+    worker: int
+    serial: int
+    started_ns: int
+    rss_bytes: int
+    tasks_done: int
+    stopped: bool = False
+    running: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerExited:
+    """A worker process ended. `claimed` are its serials in state RUNNING, `current` the one it was executing (0: none)."""
+
+    worker: int
+    status: str
+    signal: int
+    current: int
+    started_ns: int
+    claimed: tuple[int, ...]
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeasesRevoked:
+    """Answer to `Revoke`: these serials were still unclaimed and are now nobody's."""
+
+    worker: int
+    won: tuple[int, ...]
+    asked: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """All that was to be told up to this LSN is in the hands of the sessions."""
+
+    lsn: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """Nothing but time; timers that are due fire."""
+
+
+# --- between actors -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Pool to scheduler: these workers can take so many tasks now."""
+
+    node_type: str
+    shares: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Scheduler to pool: nodes to lease to a worker, with what they need to run."""
+
+    worker: int
+    run: Run
+    kind: Kind
+    nodes: list[int]
+    attempts: list[int] | None
+    items: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Pool to scheduler: results under valid leases. `raw` is None when only part of the frame was valid."""
+
+    pid: int
+    groups: list[tuple[Run, list[int], list[Any], int, list[int]]]
+    raw: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """Pool to scheduler: an attempt ended without success."""
+
+    run: Run
+    node: int
+    failure: dict[str, Any]
+    pid: int
+    started_ns: int
+    ended_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Pool to scheduler: leases that were never started; the nodes go back before the others."""
+
+    run: Run
+    nodes: list[int]
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """Pool to scheduler: what a task still running wants to add when it succeeds."""
+
+    run: Run
+    node: int
+    block: dict[str, Any]
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StopLeases:
+    """Scheduler to pool: these nodes of a run shall not run, or stop running."""
+
+    run: Run
+    nodes: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseFound:
+    """A lease together with its place; used inside pools."""
+
+    group: LeaseGroup[Run]
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerWanted:
+    """Pool to supervisor: start one more worker."""
+
+    node_type: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAdded:
+    """Supervisor to pool: this worker is being started."""
+
+    worker: int
+    node_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGone:
+    """Pool to supervisor: a worker ended. `healthy` is False when it never served or died without work."""
+
+    worker: int
+    node_type: str
+    healthy: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDelayed:
+    """Supervisor to pool: its workers die too often; the next starts at this time."""
+
+    node_type: str
+    until_ns: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Supervisor to the others: give out no more work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Pool to scheduler: a line for the story of a node."""
+
+    run: Run
+    node: int
+    event: str
+    text: str

@@ -1,0 +1,344 @@
+"""Answers to questions about runs: status, table of nodes, results, story, and why something is not running.
+
+Only reads. Every answer carries the LSN of the latest record, so that nobody is told of a change that could still be lost.
+Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame keeps the
+difference between the two as it was then.
+
+Pages: a reply has `next`, the number to ask from next, or null at the end. Rows per page are bounded by `QUERY_ROWS_MAX`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from actors.protocol import effects as fx
+from actors.protocol import limits
+from actors.protocol import messages as msg
+from actors.protocol.errors import CallerError, MissingNode, UnknownRun
+from actors.protocol.states import NodeState, RunState
+from actors.run import BACKOFF, CANCELLED, CANCELLING, FAILED, LEASED, PARKED, PENDING, READY, SKIPPED, SUCCEEDED, Run
+
+if TYPE_CHECKING:
+    from actors.core import EngineCore
+
+Timing = tuple[int, int, int]
+"""Started, ended (wall clock ns), pid."""
+
+
+class Queries:
+    """Reads one core."""
+
+    def __init__(self, core: EngineCore) -> None:
+        self._core = core
+        self._cached_for: tuple[int, int] = (0, 0)
+        self._cached: dict[int, Timing] = {}
+        self._now_ns = 0
+        self._wall_ns = 0
+
+    def answer(self, message: msg.Queried, now_ns: int, wall_ns: int) -> list[fx.Tell]:
+        """The reply to one question."""
+        self._now_ns, self._wall_ns = now_ns, wall_ns
+        try:
+            handler = self._on.get(message.what)
+            if handler is None:
+                raise CallerError(f"unknown question {message.what!r}")
+            body = [message.query_id, handler(self, message), None]
+        except CallerError as refused:
+            body = [message.query_id, None, {"code": refused.code, "message": refused.message}]
+        return [fx.Tell(message.session, "Q", body, self._core.scheduler.lsn, control=False)]
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def _status(self, message: msg.Queried) -> dict[str, Any]:
+        run, own = self._find(message.args)
+        if message.args.get("watch") and run.open:
+            self._core.scheduler.watchers.setdefault(run.no, set()).add(message.session)
+        return dict(zip(("run", "name", "state", "counts", "created_ns", "ended_ns"), self._run_row(run, own), strict=True))
+
+    def _nodes(self, message: msg.Queried) -> dict[str, Any]:
+        run, own = self._find(message.args)
+        timing = self._timing(run)
+        return self._page(run, own, message.args, lambda node: self._node_row(run, node, timing))
+
+    def _result(self, message: msg.Queried) -> dict[str, Any]:
+        run, own = self._find(message.args)
+        which = message.args.get("which", "all")
+        keep: Callable[[int], bool] | None = None
+        if which == "final":
+            keep = self._is_final(run)
+        elif which == "failed":
+            keep = run.failures.__contains__
+        return self._page(run, own, message.args, lambda node: self._result_row(run, node), keep)
+
+    def _story(self, message: msg.Queried) -> dict[str, Any]:
+        run, own = self._find(message.args)
+        node = self._node(run, message.args, own)
+        events = [[run.created_ns, -1, "submitted", f"{run.size} nodes as {run.key}, record {run.lsn}"]]
+        events += [list(event) for event in run.events if node is None or event[1] in (node, -1)]
+        if node is not None:
+            events += self._node_events(run, node)
+        events.sort(key=lambda event: event[0])
+        return {"events": events}
+
+    def _why(self, message: msg.Queried) -> dict[str, Any]:
+        run, own = self._find(message.args)
+        node = self._node(run, message.args, own)
+        if node is None:
+            return {"text": self._why_run(run)}
+        return {"text": self._why_node(run, node)}
+
+    def _runs(self, message: msg.Queried) -> dict[str, Any]:
+        book = self._core.scheduler.book
+        start = message.args.get("from")
+        limit = min(message.args.get("limit") or limits.QUERY_ROWS_MAX, limits.QUERY_ROWS_MAX)
+        numbers = sorted((*book.live, *book.finished), reverse=True)
+        if start is not None:
+            numbers = [no for no in numbers if no <= start]
+        page = numbers[:limit]
+        rows = [self._run_row(book.live.get(no) or book.finished[no], None) for no in page]
+        return {"rows": rows, "next": numbers[limit] if len(numbers) > limit else None}
+
+    def _engine(self, message: msg.Queried) -> dict[str, Any]:
+        core = self._core
+        return {
+            "state": str(core.supervisor.state),
+            "log": asdict(core.persister.statistics()),
+            "runs_live": len(core.scheduler.book.live),
+            "nodes_live": core.scheduler.book.nodes_live,
+            "pools": [self._pool_row(name) for name in core.pools],
+        }
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    def _run_row(self, run: Run, own: int | None) -> list[Any]:
+        if own is not None:
+            state = run.state[own]
+            counts = [0] * 7
+            counts[_COUNTED[state]] = 1
+            return [f"{run.session}-{run.seq + own}", "", _run_state_of(state), counts, run.created_ns, self._ended(run, own)]
+        ended = None if run.open else self._core.scheduler.ended_ns.get(run.no)
+        return [run.key, run.name, str(run.run_state()), run.counts(), run.created_ns, ended]
+
+    def _ended(self, run: Run, node: int) -> int | None:
+        timing = self._timing(run).get(node)
+        return timing[1] if timing and run.state[node] in (SUCCEEDED, FAILED, CANCELLED, SKIPPED) else None
+
+    def _node_row(self, run: Run, node: int, timing: dict[int, Timing]) -> list[Any]:
+        started, ended, pid = timing.get(node, (None, None, None))
+        state = run.state[node]
+        if state in (LEASED, CANCELLING):
+            started, ended, pid = self._running(run, node)
+        attempts = run.attempts.get(node, 0)
+        if state in (SUCCEEDED, LEASED, CANCELLING):
+            attempts += 1
+        name = None if run.columns is None else run.columns.ids.get(node)
+        return [node, name, run.parents(node), state, attempts, started, ended, pid, run.kind(node).name, run.progress.get(node)]
+
+    def _result_row(self, run: Run, node: int) -> list[Any]:
+        name = None if run.columns is None else run.columns.ids.get(node)
+        return [node, name, run.state[node], run.results[node], run.failures.get(node)]
+
+    def _pool_row(self, name: str) -> dict[str, Any]:
+        pool = self._core.pools[name]
+        workers = [
+            {"worker": w.id, "pid": w.pid, "state": str(w.state), "held": w.book.held, "tasks": w.tasks}
+            for w in pool.workers.values()
+        ]
+        return {
+            "node_type": name,
+            "ready": len(self._core.scheduler.ready[name]),
+            "average_ns": int(pool.average_ns),
+            "discarded": pool.discarded,
+            "trouble": pool.trouble,
+            "workers": workers,
+        }
+
+    def _page(
+        self,
+        run: Run,
+        own: int | None,
+        args: dict[str, Any],
+        row: Callable[[int], list[Any]],
+        keep: Callable[[int], bool] | None = None,
+    ) -> dict[str, Any]:
+        node = self._node(run, args, own)
+        if node is not None:
+            return {"rows": [row(node)], "next": None}
+        limit = min(args.get("limit") or limits.QUERY_ROWS_MAX, limits.QUERY_ROWS_MAX)
+        rows: list[list[Any]] = []
+        spent = 0
+        for number in range(args.get("from") or 0, run.size):
+            if keep is not None and not keep(number):
+                continue
+            if len(rows) >= limit or spent > limits.FRAME_BYTES_MAX // 2:
+                return {"rows": rows, "next": number}
+            found = row(number)
+            rows.append(found)
+            spent += _size_of(found)
+        return {"rows": rows, "next": None}
+
+    # --- finding --------------------------------------------------------------------------------------------------
+
+    def _find(self, args: dict[str, Any]) -> tuple[Run, int | None]:
+        found = self._core.scheduler.book.find(args["run"])
+        if found is None:
+            raise UnknownRun(f"no run {args['run']!r} is known")
+        return found
+
+    def _node(self, run: Run, args: dict[str, Any], own: int | None) -> int | None:
+        asked = args.get("node")
+        if asked is None:
+            return own
+        if isinstance(asked, str):
+            ids = {} if run.columns is None else run.columns.ids
+            found = next((index for index, name in ids.items() if name == asked), None)
+            if found is None and asked.isdigit() and int(asked) not in ids:
+                found = int(asked)
+            asked = found
+        if asked is None or not 0 <= asked < run.size:
+            raise MissingNode(f"run {run.key!r} has no node {args['node']!r}")
+        return int(asked)
+
+    def _timing(self, run: Run) -> dict[int, Timing]:
+        """Last started and ended times of nodes, read from the stored frames."""
+        version = (run.no, len(run.frames) + len(run.ended_times))
+        if self._cached_for != version:
+            self._cached = _read_timing(run)
+            self._cached_for = version
+        return self._cached
+
+    def _running(self, run: Run, node: int) -> tuple[int | None, None, int | None]:
+        for worker, _ in self._holders(run, node):
+            return None, None, worker.pid
+        return None, None, None
+
+    def _holders(self, run: Run, node: int) -> list[tuple[Any, Any]]:
+        return [
+            (worker, group)
+            for pool in self._core.pools.values()
+            for worker in pool.workers.values()
+            for group in worker.book.groups()
+            if group.run is run and any(n == node and flag for n, flag in zip(group.nodes, group.open, strict=True))
+        ]
+
+    def _is_final(self, run: Run) -> Callable[[int], bool]:
+        columns = run.columns
+        if columns is None:
+            return lambda node: True
+        off = columns.succ_off
+        return lambda node: off[node] == off[node + 1]
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def _node_events(self, run: Run, node: int) -> list[list[Any]]:
+        timing = _read_timing(run).get(node)
+        if timing is None or run.state[node] != SUCCEEDED:
+            return []
+        started, ended, pid = timing
+        return [
+            [started, node, "started", f"attempt {run.attempts.get(node, 0) + 1} in process {pid}"],
+            [ended, node, "succeeded", f"after {(ended - started) / 1e6:.3f} ms"],
+        ]
+
+    def _why_run(self, run: Run) -> str:
+        if not run.open:
+            return f"it ended: {run.run_state()}"
+        pending, ready, running, *_ = run.counts()
+        text = f"it is running: {running} nodes run, {ready} are ready or wait for a retry, {pending} wait for parents"
+        parked = run.state.find(PARKED)
+        return text + (f"; node {run.node_id(parked)}: {self._why_node(run, parked)}" if parked >= 0 else "")
+
+    def _why_node(self, run: Run, node: int) -> str:
+        state = run.state[node]
+        if state == PENDING:
+            waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
+            shown = ", ".join(f"{run.node_id(p)} ({NodeState(run.state[p]).name.lower()})" for p in waits[:5])
+            return f"it waits for {len(waits)} parents: {shown}" + (", ..." if len(waits) > 5 else "")
+        if state == READY:
+            return self._why_ready(run, node)
+        if state == BACKOFF:
+            due = run.backoff_until.get(node, self._wall_ns)
+            return f"attempt {run.attempts.get(node, 0)} failed; the next starts in {max(0, due - self._wall_ns) / 1e9:.3f} s"
+        if state == PARKED:
+            return f"no handler: {run.parked.get(node, '')}"
+        if state in (LEASED, CANCELLING):
+            holders = [worker for worker, _ in self._holders(run, node)]
+            where = f"worker {holders[0].id} (pid {holders[0].pid})" if holders else "a worker"
+            return f"it is {'being stopped at' if state == CANCELLING else 'leased to'} {where}: it runs, or is next there"
+        failure = run.failures.get(node)
+        detail = f": {failure.get('message', '')}" if failure else ""
+        return f"it ended: {NodeState(state).name.lower()}{detail}"
+
+    def _why_ready(self, run: Run, node: int) -> str:
+        kind = run.kind(node)
+        pool = self._core.pools.get(kind.node_type)
+        if pool is None:
+            return f"no worker: this runtime has no node type {kind.node_type!r}"
+        if pool.trouble:
+            return f"no worker of node type {kind.node_type!r} can start: {pool.trouble}"
+        if pool.draining:
+            return "the engine is draining; it runs after the next start"
+        waiting = len(self._core.scheduler.ready[kind.node_type])
+        busy = sum(1 for worker in pool.workers.values() if worker.book.held)
+        return f"it is ready: {waiting} tasks wait for node type {kind.node_type!r}, {busy} of {len(pool.workers)} workers are busy"
+
+    _on: Final[dict[str, Callable[[Any, msg.Queried], dict[str, Any]]]] = {
+        "status": _status,
+        "nodes": _nodes,
+        "result": _result,
+        "story": _story,
+        "why": _why,
+        "runs": _runs,
+        "engine": _engine,
+    }
+
+
+_COUNTED: Final = {
+    PENDING: 0,
+    READY: 1,
+    BACKOFF: 1,
+    PARKED: 1,
+    LEASED: 2,
+    CANCELLING: 2,
+    SUCCEEDED: 3,
+    FAILED: 4,
+    CANCELLED: 5,
+    SKIPPED: 6,
+}
+"""Place of a node state in `Run.counts`."""
+
+
+def _run_state_of(state: int) -> str:
+    names = {SUCCEEDED: RunState.SUCCEEDED, FAILED: RunState.FAILED, CANCELLED: RunState.CANCELLED, SKIPPED: RunState.SUCCEEDED}
+    return str(names.get(state, RunState.RUNNING))
+
+
+def _read_timing(run: Run) -> dict[int, Timing]:
+    found: dict[int, Timing] = {}
+    for offset, raw in run.frames:
+        pid, groups = orjson.loads(raw)
+        for _, no, nodes, _, started, ends in groups:
+            if no != run.no:
+                continue
+            before = started + offset
+            for node, end in zip(nodes, ends, strict=True):
+                after = started + offset + end
+                found[node] = (before, after, pid)
+                before = after
+    found.update(run.ended_times)
+    return found
+
+
+def _size_of(row: list[Any]) -> int:
+    """A bound of a row's JSON size: exact only for the large parts."""
+    return 64 + sum(len(part) if isinstance(part, str) else 24 for part in row) + sum(_deep(part) for part in row)
+
+
+def _deep(part: Any) -> int:
+    if isinstance(part, list | dict):
+        return len(orjson.dumps(part))
+    return 0

@@ -1,0 +1,206 @@
+"""Recovery: the log read again through the scheduler's own code.
+
+`Replay(scheduler).fold(record)` for each record in order, then `finish`. Nothing here decides; what was decided stands in
+the records. Records of runs that are gone (retired, their segments removed) are passed over.
+
+Why one pass is enough: a submission record carries its kinds, a result record names run and nodes, and the log is in the
+order of decisions, so a node is READY whenever its result is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from actors.policy.ready import ReadyQueue
+from actors.protocol import messages as msg
+from actors.protocol.errors import ProtocolError
+from actors.protocol.graph import decode
+from actors.protocol.records import Record, RecordType
+from actors.protocol.states import FailureKind, NodeState
+from actors.run import BACKOFF, CANCELLED, CANCELLING, LEASED, PARKED, READY, Run
+from actors.scheduler import Scheduler, brief, cancelled
+
+_GRAPH_HEAD = 5
+
+
+class Replay:
+    """Folds records into a fresh scheduler."""
+
+    def __init__(self, scheduler: Scheduler, load_blob: Any = None) -> None:
+        self.scheduler = scheduler
+        self.records = 0
+        self._load_blob = load_blob
+        self._offset_ns = 0
+
+    def fold(self, record: Record) -> None:
+        """Fold one record. Raises ProtocolError when it does not fit what came before."""
+        self.scheduler.lsn = record.lsn
+        self.records += 1
+        handler = self._on.get(record.type)
+        if handler is None:
+            return
+        try:
+            handler(self, record)
+        except (KeyError, ValueError, TypeError, IndexError) as broken:
+            raise ProtocolError(f"record {record.lsn} of type {record.type} does not fit: {broken!r}") from broken
+
+    def finish(self, now_ns: int, wall_ns: int, opened: dict[str, Any]) -> tuple[dict[str, int], list[Any]]:
+        """Queue what is ready, arm what waits, end what was being cancelled.
+
+        Returns:
+            What was found (counts), and the effects to carry out, the first of which logs that the engine opened.
+        """
+        scheduler = self.scheduler
+        scheduler.set_time(now_ns, wall_ns)
+        scheduler.log(RecordType.OPENED, orjson.dumps({**opened, "now_ns": now_ns, "wall_ns": wall_ns, "next_run_no": scheduler.book.next_run_no}))
+        found = {"records": self.records, "runs_open": 0, "nodes_open": 0, "runs_finished": len(scheduler.book.finished)}
+        for run in list(scheduler.book.live.values()):
+            found["runs_open"] += 1
+            found["nodes_open"] += run.open
+            self._resume(run)
+        found["nodes_ready"] = sum(len(queue) for queue in scheduler.ready.values())
+        return found, scheduler.receive([msg.TimePassed()], now_ns, wall_ns)
+
+    def _resume(self, run: Run) -> None:
+        scheduler = self.scheduler
+        run.spawned.clear()
+        for node in where(run.state, PARKED):
+            run.state[node] = READY
+        scheduler.queue(run, where(run.state, READY))
+        for node in where(run.state, BACKOFF):
+            wait = max(0, run.backoff_until.get(node, 0) - scheduler.wall_ns)
+            scheduler.timers.set((run.no, node), scheduler.now_ns + wait)
+        for node in where(run.state, CANCELLING):
+            scheduler.end(run, node, CANCELLED, run.attempts.get(node, 0) + 1, cancelled("while the engine was down"), None)
+        scheduler.finish_if_over(run)
+
+    def _submitted(self, record: Record) -> None:
+        payload = record.payload
+        run = self._graph(payload) if payload[:1] == b"G" else self._tasks(payload)
+        run.lsn = record.lsn
+
+    def _graph(self, payload: bytes) -> Run:
+        scheduler = self.scheduler
+        length = int.from_bytes(payload[1:_GRAPH_HEAD], "little")
+        session, no, wall_ns, seq = orjson.loads(payload[_GRAPH_HEAD : _GRAPH_HEAD + length])
+        scheduler.set_time(scheduler.now_ns, wall_ns)
+        scheduler.book.expect_no(no)
+        body: Any = memoryview(payload)[_GRAPH_HEAD + length :]
+        if body[:1] == b"@":
+            body = self._load_blob(bytes(body[1:]).decode())
+        header, columns = decode(body)
+        self._accept_node_types(header["kinds"])
+        run = scheduler.admit_graph(session, seq, header, columns)
+        run.roots()
+        return run
+
+    def _tasks(self, payload: bytes) -> Run:
+        scheduler = self.scheduler
+        session, no, wall_ns, kinds, body = orjson.loads(payload[1:])
+        scheduler.set_time(scheduler.now_ns, wall_ns)
+        scheduler.book.expect_no(no)
+        self._accept_node_types([data for _, data in kinds])
+        interned = [scheduler.kinds.intern(data) for _, data in kinds]
+        numbers = [number for number, _ in kinds]
+        if payload[:1] == b"M":
+            return scheduler.admit_map(session, interned, body[0], body[2])
+        kind_of = None if len(numbers) == 1 else [numbers.index(row[1]) for row in body]
+        return scheduler.admit_tasks(session, interned, kind_of, body)
+
+    def _accept_node_types(self, kinds: list[dict[str, Any]]) -> None:
+        """Node types that the log knows and this start does not get a queue: their tasks wait, visibly."""
+        for data in kinds:
+            self.scheduler.ready.setdefault(data["node_type"], ReadyQueue())
+
+    def _completed(self, record: Record) -> None:
+        scheduler = self.scheduler
+        _, groups = orjson.loads(record.payload)
+        for _, no, nodes, values, _, _ in groups:
+            run = scheduler.book.live.get(no)
+            if run is None:
+                continue
+            run.frames.append((self._offset_ns, record.payload))
+            for node in nodes if run.ended_times else ():
+                run.ended_times.pop(node, None)
+            if run.spawned:
+                self._add_spawned(run, nodes)
+            run.succeed(nodes, values)
+            if not run.open:
+                scheduler.book.finish(run, record.lsn)
+
+    def _add_spawned(self, run: Run, nodes: list[int]) -> None:
+        for node in [n for n in nodes if n in run.spawned]:
+            block, _ = run.spawned.pop(node)
+            self._accept_node_types(block["kinds"])
+            self.scheduler.book.grew(block["n"])
+            run.append_block(block, [self.scheduler.kinds.intern(data) for data in block["kinds"]], node)
+
+    def _attempt(self, record: Record) -> None:
+        no, node, outcome, attempt, failure, due, wall, times = orjson.loads(record.payload)
+        scheduler = self.scheduler
+        run = scheduler.book.live.get(no)
+        if run is None:
+            return
+        scheduler.set_time(scheduler.now_ns, wall)
+        run.attempts[node] = attempt
+        if times[2]:
+            run.ended_times[node] = (times[0], times[1], times[2])
+        run.spawned.pop(node, None)
+        if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
+            run.crashes[node] = run.crashes.get(node, 0) + 1
+        scheduler.note(run, node, outcome, f"attempt {attempt}: {brief(failure)}")
+        if outcome == "retry":
+            run.state[node] = BACKOFF
+            run.backoff_until[node] = due
+            return
+        run.failures[node] = failure
+        run.settle([node], int(NodeState[outcome.upper()]))
+        if not run.open:
+            scheduler.book.finish(run, record.lsn)
+
+    def _cancel(self, record: Record) -> None:
+        no, node, leased = orjson.loads(record.payload)
+        run = self.scheduler.book.live.get(no)
+        if run is None:
+            return
+        for n in leased:
+            run.state[n] = LEASED
+        self.scheduler.mark_cancelled(run, node)
+        if not run.open:
+            self.scheduler.book.finish(run, record.lsn)
+
+    def _spawned(self, record: Record) -> None:
+        _, no, node, block = orjson.loads(record.payload)
+        run = self.scheduler.book.live.get(no)
+        if run is not None:
+            run.spawned[node] = (block, record.payload)
+
+    def _released(self, record: Record) -> None:
+        self.scheduler.book.forget(orjson.loads(record.payload))
+
+    def _opened(self, record: Record) -> None:
+        opened = orjson.loads(record.payload)
+        self._offset_ns = opened["wall_ns"] - opened["now_ns"]
+        self.scheduler.book.expect_no_at_least(opened["next_run_no"])
+
+    _on = {
+        int(RecordType.SUBMITTED): _submitted,
+        int(RecordType.COMPLETED): _completed,
+        int(RecordType.ATTEMPT): _attempt,
+        int(RecordType.CANCEL): _cancel,
+        int(RecordType.SPAWNED): _spawned,
+        int(RecordType.RELEASED): _released,
+        int(RecordType.OPENED): _opened,
+    }
+
+
+def where(state: bytearray, value: int) -> list[int]:
+    """Indices of this value, at the speed of `bytearray.find`."""
+    found: list[int] = []
+    at = state.find(value)
+    while at >= 0:
+        found.append(at)
+        at = state.find(value, at + 1)
+    return found

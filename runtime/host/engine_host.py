@@ -1,0 +1,396 @@
+"""EngineHost: makes the effects of `EngineCore` real, on one uvloop loop.
+
+A turn: take what arrived on all links (control lanes first), one call of the core, carry out its effects, send what piled
+up for each peer as one frame. Then either the next turn is asked for (something is left), or every link is armed and the
+loop sleeps. Work per turn is bounded by `RECEIVE_BYTES_PER_TURN_MAX` for each link (rule R5).
+
+Concurrency: everything here runs in the loop's thread, except `LogThread`, whose answers come in by `call_soon_threadsafe`.
+Nothing is decided here: who waits, who runs and what is told is the core's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import orjson
+
+from actors import persister as log
+from actors.core import EngineCore
+from actors.protocol import effects as fx
+from actors.protocol import limits
+from actors.protocol import messages as msg
+from actors.protocol.errors import ProtocolError
+from actors.protocol.states import LeaseState
+from runtime.host import decode
+from runtime.host.launch import WorkerStarter
+from runtime.host.log_thread import LogThread
+from runtime.host.observe import is_stopped
+from runtime.host.post import Post, WorkerPost
+from runtime.mail.blobs import BlobStore
+from runtime.mail.lease_table import LeaseTable
+from runtime.mail.link import RECHECK_NS, Link, create_link
+
+_STOPPED_EVERY_NS: Final = 1_000_000_000
+"""Between two looks at the process state of busy workers (25 us each)."""
+_REVOKE_RETRY_S: Final = 0.001
+_MERGED: Final = frozenset({"R", "F", "N", "P"})
+"""Frames whose bodies are lists of rows: those of one turn go as one."""
+
+
+class EngineHost:
+    """See the module."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        core: EngineCore,
+        face: Link,
+        starter: WorkerStarter,
+        blobs: BlobStore,
+        log_of: Callable[[Callable[[Any], None]], LogThread],
+        config: dict[str, Any],
+        recovery: dict[str, Any],
+    ) -> None:
+        self.loop = loop
+        self.core = core
+        self.stopped = loop.create_future()
+        self.turns = 0
+        self._face = Post(face)
+        self._session = ""
+        self._starter = starter
+        self._blobs = blobs
+        self._log = log_of(self._log_said)
+        self._config = config
+        self._recovery = recovery
+        self._workers: dict[int, WorkerPost] = {}
+        self._events: list[Any] = []
+        self._turn_asked = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake_ns = 0
+        self._stopped_looked_ns = 0
+        self._told_lsn = self._told_said = 0
+        self._tells: list[fx.Tell] = []
+        self._refused: tuple[str, str] | None = None
+        loop.add_reader(face.fileno(), self._bell, face)
+        loop.add_reader(starter.fileno(), self._starter_said)
+
+    def begin(self, effects: Sequence[Any]) -> None:
+        """First turn, with what the recovery asked for."""
+        self._carry_out(self.core.start(effects, time.monotonic_ns(), time.time_ns()))
+        self._finish_turn(more=True)
+
+    def close(self) -> None:
+        """Flush the log and release everything."""
+        self._log.close()
+        for post in self._workers.values():
+            post.close()
+        self._face.link.close()
+
+    # --- turns ----------------------------------------------------------------------------------------------------
+
+    def _bell(self, link: Link) -> None:
+        link.drain_bell()
+        self._ask_turn()
+
+    def _ask_turn(self) -> None:
+        if not self._turn_asked:
+            self._turn_asked = True
+            self.loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_asked = False
+        self.turns += 1
+        now = time.monotonic_ns()
+        events, self._events = self._events, []
+        for post in self._workers.values():
+            control, work = post.link.receive()
+            if control or work:
+                events += self._decoded(post, control, work)
+        more = self._receive_face(events)
+        if self._wake_ns and now >= self._wake_ns:
+            self._wake_ns = 0
+            self._observe(events, now)
+            events.append(msg.TimePassed())
+        if self._told_lsn > self._told_said:
+            self._told_said = self._told_lsn
+            events.append(msg.Told(self._told_lsn))
+        if events:
+            more = more or len(events) > 1 or type(events[0]) is not msg.Told
+            self._carry_out(self.core.receive(events, now, time.time_ns()))
+        self._finish_turn(more)
+
+    def _finish_turn(self, more: bool) -> None:
+        for post in self._workers.values():
+            post.send_leases()
+            post.flush()
+        self._face.flush()
+        if self._face.clear and not self._tells:
+            self._told_lsn = max(self._told_lsn, self.core.persister.durable_lsn)
+        if more or self._events:
+            self._ask_turn()
+        elif not (self._face.link.arm() and all(post.link.arm() for post in self._workers.values())):
+            self._ask_turn()
+        else:
+            self.loop.call_later(RECHECK_NS / 1e9, self._recheck)
+        self._plan_timer()
+
+    def _recheck(self) -> None:
+        """The net under the wake-ups: see `runtime.mail.link`."""
+        if self._face.link.pending() or any(post.link.pending() for post in self._workers.values()):
+            self._ask_turn()
+
+    def _receive_face(self, events: list[Any]) -> bool:
+        if not self.core.intake_open:
+            control, work = self._face.link.receive(0)
+        else:
+            control, work = self._face.link.receive()
+        for frame in control:
+            if frame[:1] == b"H":
+                hello = orjson.loads(frame[1:])
+                self._session = hello["session"]
+                events.append(msg.SessionOpened(self._session, hello["open_seq"]))
+            else:
+                events.append(decode.face_control(self._session, frame))
+        events += decode.face_submissions(self._session, work, self._blobs.open)
+        return bool(work)
+
+    def _decoded(self, post: WorkerPost, control: list[bytes], work: list[bytes]) -> list[Any]:
+        try:
+            return decode.worker_messages(post.worker, control, work)
+        except ProtocolError as broken:
+            self._announce("MS903", f"worker {post.worker} was ended: {broken.message}")
+            self._starter.kill(post.worker, signal.SIGKILL, True)
+            return []
+
+    def _plan_timer(self) -> None:
+        if self._timer is not None:
+            if self._timer_ns == self._wake_ns:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if self._wake_ns:
+            self._timer_ns = self._wake_ns
+            delay = max(0, self._wake_ns - time.monotonic_ns()) / 1e9
+            self._timer = self.loop.call_later(delay, self._timer_fired)
+
+    _timer_ns = 0
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self._ask_turn()
+
+    # --- workers --------------------------------------------------------------------------------------------------
+
+    def _observe(self, events: list[Any], now: int) -> None:
+        look = now - self._stopped_looked_ns >= _STOPPED_EVERY_NS
+        if look:
+            self._stopped_looked_ns = now
+        for worker in self.core.watched():
+            post = self._workers.get(worker)
+            if post is None:
+                continue
+            serial, started_ns = post.table.current()
+            stopped = look and post.pid > 0 and is_stopped(post.pid)
+            events.append(
+                msg.WorkerObserved(worker, serial, started_ns, post.table.rss_bytes(), post.table.tasks_done(), stopped)
+            )
+
+    def _starter_said(self) -> None:
+        for said in self._starter.receive():
+            match said["did"]:
+                case "spawned":
+                    post = self._workers.get(said["worker"])
+                    if post is not None:
+                        post.pid = said["pid"]
+                    self._events.append(msg.WorkerStarted(said["worker"], said["pid"]))
+                case "exited":
+                    self._worker_exited(said["worker"], said["status"])
+                case "refused":
+                    self._worker_exited(said["worker"], 0, said["text"])
+        if self._starter.closed and not self.stopped.done():
+            self.stopped.set_result("the spawner is gone")
+        self._ask_turn()
+
+    def _worker_exited(self, worker: int, status: int, refusal: str = "") -> None:
+        """The last words of a worker are still in its ring: they count before its death does."""
+        post = self._workers.pop(worker, None)
+        if post is None:
+            return
+        self.loop.remove_reader(post.link.fileno())
+        self.loop.remove_reader(post.output_fd)
+        while True:
+            control, work = post.link.receive()
+            if not control and not work:
+                break
+            self._events += self._decoded(post, control, work)
+        while post.read_output():
+            pass
+        serial, started_ns = post.table.current()
+        claimed = tuple(s for s in self.core.open_serials(worker) if post.table.state(s) == LeaseState.RUNNING)
+        text, number = (refusal, 0) if refusal else _described(status)
+        self._events.append(
+            msg.WorkerExited(worker, text, number, serial, started_ns, claimed, post.output.tail())
+        )
+        post.close()
+
+    def _start_worker(self, effect: fx.StartWorker) -> None:
+        node_type = self._config["node_types"][effect.node_type]
+        ends = create_link()
+        table_fd = LeaseTable.create()
+        read_fd, write_fd = os.pipe()
+        os.set_blocking(read_fd, False)
+        config = {**self._config["worker"], "worker": effect.worker, "node_type": node_type}
+        post = WorkerPost(effect.worker, node_type, Link(ends.dup(), "a"), LeaseTable(table_fd), read_fd)
+        self._workers[effect.worker] = post
+        self.loop.add_reader(post.link.fileno(), self._bell, post.link)
+        self.loop.add_reader(read_fd, post.read_output)
+        try:
+            self._starter.spawn(effect.worker, config, [*ends.fds(), table_fd, write_fd])
+        except OSError as gone:
+            self._worker_exited(effect.worker, 0, f"cannot start: {gone}")
+        ends.close()
+        os.close(write_fd)
+
+    def _ask_cancel(self, effect: fx.AskCancel) -> None:
+        post = self._workers.get(effect.worker)
+        if post is not None:
+            post.table.ask_cancel(effect.serial, effect.reason)
+            post.send(b"C" + orjson.dumps([effect.serial, effect.reason]), control=True)
+            self._starter.kill(effect.worker, signal.SIGUSR1)
+
+    def _revoke(self, effect: fx.Revoke) -> None:
+        post = self._workers.get(effect.worker)
+        if post is None:
+            return
+        try:
+            won = post.table.revoke(effect.serials)
+        except BlockingIOError:
+            self.loop.call_later(_REVOKE_RETRY_S, self._revoke, effect)
+            return
+        self._events.append(msg.LeasesRevoked(effect.worker, tuple(won), effect.serials))
+        self._ask_turn()
+
+    def _drain_worker(self, effect: fx.DrainWorker) -> None:
+        post = self._workers.get(effect.worker)
+        if post is not None:
+            post.send(b"X[]", control=True)
+
+    def _signal_worker(self, effect: fx.SignalWorker) -> None:
+        number = signal.SIGKILL if effect.signal == "KILL" else signal.SIGTERM
+        self._starter.kill(effect.worker, number, number == signal.SIGKILL)
+
+    def _lease(self, effect: fx.LeaseWork) -> None:
+        post = self._workers.get(effect.worker)
+        if post is not None:
+            post.lease(effect)
+
+    # --- effects --------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: Sequence[Any]) -> None:
+        for effect in effects:
+            self._does[type(effect)](self, effect)
+        if self._tells:
+            self._send_tells()
+
+    def _tell(self, effect: fx.Tell) -> None:
+        if effect.session != self._session:
+            return
+        last = self._tells[-1] if self._tells else None
+        if last is not None and last.frame == effect.frame and not effect.control:
+            if effect.frame == "A":
+                self._tells[-1] = effect
+                return
+            if effect.frame in _MERGED:
+                last.body.extend(effect.body)
+                return
+        self._tells.append(effect)
+
+    def _send_tells(self) -> None:
+        tells, self._tells = self._tells, []
+        for tell in tells:
+            body = {**tell.body, "recovery": self._recovery} if tell.frame == "H" else tell.body
+            frame = tell.frame.encode() + orjson.dumps(body)
+            if len(frame) > limits.FRAME_BYTES_MAX and tell.frame in _MERGED:
+                self._send_parts(tell.frame, tell.body)
+            else:
+                self._face.send(frame, control=tell.control)
+
+    def _send_parts(self, letter: str, rows: list[Any]) -> None:
+        """Rows that do not fit into one frame: halve them until they do."""
+        frame = letter.encode() + orjson.dumps(rows)
+        if len(frame) <= limits.FRAME_BYTES_MAX or (len(rows) == 1 and letter != "R"):
+            self._face.send(frame)
+        elif len(rows) > 1:
+            self._send_parts(letter, rows[: len(rows) // 2])
+            self._send_parts(letter, rows[len(rows) // 2 :])
+        else:
+            seq, nodes, values = rows[0]
+            half = len(nodes) // 2
+            self._send_parts(letter, [[seq, nodes[:half], values[:half]]])
+            self._send_parts(letter, [[seq, nodes[half:], values[half:]]])
+
+    def _write_log(self, effect: log.WriteLog) -> None:
+        event = self._log.write(effect.records, sync=effect.sync)
+        if event is not None:
+            self._carry_out(self.core.receive([event], time.monotonic_ns(), time.time_ns()))
+
+    def _log_said(self, event: Any) -> None:
+        self.loop.call_soon_threadsafe(self._take_event, event)
+
+    def _take_event(self, event: Any) -> None:
+        self._events.append(event)
+        if not self._turn_asked:
+            self._turn_asked = True
+            self._turn()
+
+    def _wake_at(self, effect: fx.WakeAt) -> None:
+        if not self._wake_ns or effect.due_ns < self._wake_ns:
+            self._wake_ns = effect.due_ns
+
+    def _announce(self, code: str, text: str) -> None:
+        self._face.send(b"Y" + orjson.dumps([text, code]), control=True)
+
+    def _refuse(self, effect: fx.Refuse) -> None:
+        self._refused = (effect.code, effect.text)
+        self._announce(effect.code, effect.text)
+
+    def _stop(self, effect: fx.StopEngine) -> None:
+        if not self.stopped.done():
+            self.loop.call_soon(self._stop_when_settled, effect.reason)
+
+    def _stop_when_settled(self, reason: str) -> None:
+        if self.core.persister.settled or self._refused or self.core.persister.back_pressure:
+            if not self.stopped.done():
+                self.stopped.set_result(reason)
+        else:
+            self.loop.call_later(0.001, self._stop_when_settled, reason)
+
+    _does: Final[dict[type, Callable[[Any, Any], None]]] = {
+        fx.LeaseWork: _lease,
+        fx.Tell: _tell,
+        fx.WakeAt: _wake_at,
+        fx.StartWorker: _start_worker,
+        fx.AskCancel: _ask_cancel,
+        fx.Revoke: _revoke,
+        fx.DrainWorker: _drain_worker,
+        fx.SignalWorker: _signal_worker,
+        fx.ForgetRun: lambda self, effect: self._blobs.remove_run(effect.run_key),
+        fx.Announce: lambda self, effect: self._announce(effect.code, effect.text),
+        fx.Refuse: _refuse,
+        fx.StopEngine: _stop,
+        log.WriteLog: _write_log,
+        log.RemoveSegments: lambda self, effect: self._log.remove_below(effect.below),
+    }
+
+
+def _described(status: int) -> tuple[str, int]:
+    """A wait status in words, and its signal number (0: none)."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return f"killed by {signal.Signals(number).name}", number
+    return f"exit code {os.waitstatus_to_exitcode(status)}", 0

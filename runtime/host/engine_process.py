@@ -1,0 +1,109 @@
+"""The engine process: open the folder, read the log, then serve until told to stop.
+
+Entered by the spawner's fork as `run(config, fds, spawner)`. Config keys: `state` (folder), `durability`, `node_types` (wire
+forms), `missing_handler`, `salvage`, `face_pid`, `worker` (what every worker process is given).
+
+A start that fails is told to the face as an announcement with the error's code, and the process ends; nothing in the
+folder was changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+import uvloop
+
+from actors.core import EngineCore
+from actors.persister import Persister
+from actors.protocol.errors import InternalError, MainspringError
+from actors.replay import Replay
+from actors.scheduler import Scheduler
+from runtime.host.engine_host import EngineHost
+from runtime.host.launch import WorkerStarter
+from runtime.host.log_thread import LogThread
+from runtime.mail.blobs import BlobStore
+from runtime.mail.link import Link, LinkEnds
+from runtime.storage.files import DiskFiles
+from runtime.storage.folder import StateFolder
+from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.salvage import mend_log
+from runtime.storage.wal import LogWriter
+
+GC_THRESHOLD: Final = (50_000, 20, 50)
+"""Most objects of the engine live as long as their run: looking for cycles among them every 700 is waste."""
+SWITCH_S: Final = 0.0005
+"""The log's thread gets the interpreter back after a sync within this time."""
+
+
+def run(config: dict[str, Any], fds: list[int], spawner: socket.socket) -> None:
+    """Serve. Returns when the engine was stopped; raises nothing that the face was not told."""
+    face = Link(LinkEnds.from_fds(fds), "b")
+    try:
+        code = _serve(config, face, WorkerStarter(spawner))
+    except MainspringError as refused:
+        _say(face, refused.code, refused.message)
+        code = 1
+    except BaseException as bug:
+        _say(face, InternalError.code, f"the engine failed: {bug!r}")
+        raise
+    if code:
+        sys.exit(code)
+
+
+def _say(face: Link, code: str, text: str) -> None:
+    face.send(b"Y" + orjson.dumps([text, code]), control=True)
+
+
+def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
+    with StateFolder.open(config["state"], create=False, holder_pid=config.get("face_pid") or os.getpid()) as folder:
+        blobs = BlobStore(folder.blobs_path, config["durability"] == "fsync")
+        scheduler = Scheduler(list(config["node_types"]), missing_handler=config.get("missing_handler", "park"))
+        replay = Replay(scheduler, blobs.open)
+        report, writer = _recover(folder, replay, bool(config.get("salvage")))
+        segments = [(info.no, info.first_lsn) for info in writer.segments()]
+        persister = Persister(config["durability"], report.next_lsn, segments)
+        opened = {"pid": os.getpid(), "wall_ns": time.time_ns(), "durability": config["durability"]}
+        found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened)
+        known = {run.key for book in (scheduler.book.live, scheduler.book.finished) for run in book.values()}
+        blobs.sweep(known.__contains__)
+        core = EngineCore(scheduler, persister, list(config["node_types"].values()))
+        recovery = {**found, "bytes_cut": report.bytes_cut, "gaps": len(report.gaps), "clean": report.clean}
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLD)
+        sys.setswitchinterval(SWITCH_S)
+        loop = uvloop.new_event_loop()
+        asyncio.set_event_loop(loop)
+
+        def log_of(deliver: Callable[[Any], None]) -> LogThread:
+            return LogThread(writer, deliver)
+
+        host = EngineHost(loop, core, face, starter, blobs, log_of, config, recovery)
+        host.begin(effects)
+        reason = loop.run_until_complete(host.stopped)
+        host.close()
+        loop.close()
+    return 0 if reason != "the spawner is gone" else 1
+
+
+def _recover(folder: StateFolder, replay: Replay, salvage: bool) -> tuple[RecoveryReport, LogWriter]:
+    files = DiskFiles()
+    reader = read_log(folder.log, files, salvage=salvage)
+    gc.disable()
+    try:
+        for record in reader:
+            replay.fold(record)
+    finally:
+        gc.enable()
+    report = reader.report()
+    if report.gaps:
+        report = mend_log(folder.log, files, report)
+    return report, LogWriter(folder.log, files, report)

@@ -1,0 +1,70 @@
+"""The log's own thread: one write at a time, so that the loop never waits for the disk.
+
+The thread holds the interpreter lock only between system calls. Results come back to the loop as the persister's events.
+Without sync there is nothing to wait for but a copy into the page cache, so such a write is done at once, in the loop.
+
+Concurrency: `write` and `remove_below` from the loop only, the writer is used by one thread at a time because the persister
+has at most one write out.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors import persister as log
+from actors.protocol.errors import DiskFull, LogFailed
+from actors.protocol.records import Record
+from runtime.storage.wal import LogWriter
+
+
+class LogThread:
+    """Runs a `LogWriter`. `deliver` is called in this thread with each event."""
+
+    def __init__(self, writer: LogWriter, deliver: Callable[[Any], None]) -> None:
+        self._writer = writer
+        self._deliver = deliver
+        self._asked: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="mainspring-log", daemon=True)
+        self._thread.start()
+
+    def write(self, records: Sequence[Record], *, sync: bool) -> Any:
+        """Write a batch. Without sync returns the event at once; with sync it is delivered later, and this returns None."""
+        if not sync:
+            return self._written(records, False)
+        self._asked.put(lambda: self._written(records, True))
+        return None
+
+    def remove_below(self, segment: int) -> None:
+        """Remove old segments, in the thread. A failure is left for the next time."""
+        self._asked.put(lambda: self._removed(segment))
+
+    def close(self) -> None:
+        """Finish what was asked, then close the file."""
+        self._asked.put(None)
+        self._thread.join()
+        self._writer.close()
+
+    def _written(self, records: Sequence[Record], sync: bool) -> Any:
+        try:
+            self._writer.write(records, sync=sync)
+        except DiskFull as full:
+            return log.NoSpace(full.message)
+        except LogFailed as failed:
+            return log.LogBroken(failed.message)
+        active = self._writer.active
+        return log.Written(records[-1].lsn, active.no, active.first_lsn)
+
+    def _removed(self, segment: int) -> None:
+        try:
+            self._writer.remove_below(segment)
+        except (OSError, DiskFull, LogFailed):
+            return
+
+    def _run(self) -> None:
+        while (job := self._asked.get()) is not None:
+            event = job()
+            if event is not None:
+                self._deliver(event)

@@ -1,0 +1,125 @@
+"""Posts: the engine's end of a link to one peer, with what could not be sent yet.
+
+`WorkerPost` adds the lease table and the captured output of one worker process. Bounded: a worker is never owed more than
+its leases (`PREFETCH_MAX` and slots), a face never more than the core's outbox, which closes the intake.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from actors.protocol import limits
+from actors.protocol.effects import LeaseWork
+from runtime.host.output import OutputCollector
+from runtime.mail.lease_table import LeaseTable
+from runtime.mail.link import Link
+
+OUTPUT_READ_BYTES = 65_536
+"""Output taken from a worker's pipe in one turn."""
+
+
+class Post:
+    """A link and its backlog."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self._backlog: deque[tuple[bytes, bool]] = deque()
+
+    @property
+    def clear(self) -> bool:
+        """Whether all that was given is in the ring."""
+        return not self._backlog
+
+    def send(self, payload: bytes, *, control: bool = False) -> None:
+        """Send, or keep until there is room; order is kept within a lane."""
+        if (self._backlog and not control) or not self.link.send(payload, control=control):
+            self._backlog.append((payload, control))
+            self.link.want_room()
+
+    def flush(self) -> None:
+        """Send what is kept, as far as there is room."""
+        while self._backlog:
+            payload, control = self._backlog[0]
+            if not self.link.send(payload, control=control):
+                self.link.want_room()
+                return
+            self._backlog.popleft()
+
+
+class WorkerPost(Post):
+    """All that the engine holds of one worker process."""
+
+    def __init__(self, worker: int, node_type: dict[str, Any], link: Link, table: LeaseTable, output_fd: int) -> None:
+        super().__init__(link)
+        self.worker = worker
+        self.node_type = node_type
+        self.is_async = node_type["mode"] == "asyncio"
+        self.table = table
+        self.output = OutputCollector()
+        self.output_fd = output_fd
+        self.pid = 0
+        self.known_kinds: set[int] = set()
+        self.leases: list[LeaseWork] = []
+
+    def lease(self, effect: LeaseWork) -> None:
+        """Enter the leases in the table; they are sent with the others of this turn by `send_leases`."""
+        self.table.grant(effect.serial, len(effect.nodes))
+        kind = effect.kind
+        if kind.no not in self.known_kinds:
+            self.known_kinds.add(kind.no)
+            self.send(b"K[%d,%s]" % (kind.no, kind.text))
+        self.leases.append(effect)
+
+    def send_leases(self) -> None:
+        """Send the work of this turn as one frame, or several where it would be too large."""
+        if not self.leases:
+            return
+        groups = [[e.serial, e.run.no, e.run.key, e.kind.no, e.nodes, e.attempts or 0, e.items] for e in self.leases]
+        self.leases = []
+        self._send_groups(groups)
+
+    def _send_groups(self, groups: list[list[Any]]) -> None:
+        frame = b"L" + orjson.dumps(groups)
+        if len(frame) <= limits.FRAME_BYTES_MAX:
+            self.send(frame)
+        elif len(groups) > 1:
+            half = len(groups) // 2
+            self._send_groups(groups[:half])
+            self._send_groups(groups[half:])
+        else:
+            self._send_groups(_halved(groups[0]))
+
+    def read_output(self) -> bool:
+        """Take captured output, once; True when there may be more."""
+        try:
+            data = os.read(self.output_fd, OUTPUT_READ_BYTES)
+        except (BlockingIOError, OSError):
+            return False
+        if data:
+            self.output.feed(data)
+        return len(data) == OUTPUT_READ_BYTES
+
+    def close(self) -> None:
+        """Release memory and descriptors."""
+        self.link.close()
+        self.table.close()
+        os.close(self.output_fd)
+
+
+def _halved(group: list[Any]) -> list[list[Any]]:
+    """One group as two; a single task is never larger than a frame, because large values travel as blobs."""
+    serial, run_no, key, kind_no, nodes, attempts, items = group
+    half = len(nodes) // 2
+    if not half:
+        raise ValueError(f"task {key}/{nodes} does not fit into a message")
+
+    def part(start: int, stop: int) -> list[Any]:
+        tries: Sequence[int] | int = attempts[start:stop] if attempts else 0
+        return [serial + start, run_no, key, kind_no, nodes[start:stop], tries, items[start:stop]]
+
+    return [part(0, half), part(half, len(nodes))]
