@@ -96,6 +96,13 @@ class PayloadTooLarge(PayloadError):
     hint = "pass a path or a smaller piece; the limit is limits.PAYLOAD_BYTES_MAX"
 
 
+class PayloadUnreadable(PayloadError):
+    """A stored value cannot be read back: its blob file is gone or damaged, or its class cannot be imported."""
+
+    code = "MS106"
+    hint = "restore the file, module or class named in the message"
+
+
 class GraphError(CallerError):
     """The graph is not a valid DAG."""
 

@@ -120,6 +120,8 @@ EXECUTOR_AHEAD_NS: Final = 10_000_000
 future, so it is kept short; longer than a few wake-ups, so that workers do not wait."""
 EXECUTOR_AHEAD_MAX: Final = 1024
 """Upper bound of the tasks that an Executor hands over ahead."""
+PAYLOAD_BYTES_MAX_NO_STORE: Final = FRAME_BYTES_MAX // 4
+"""Largest encoded value where there is no blob store to take it."""
 PAYLOAD_DEPTH_MAX: Final = 200
 """Containers nested in each other in one value. orjson stops at 254; the difference is left to the frames around it."""
 
