@@ -1,0 +1,51 @@
+"""All scenarios, in the order in which they run and are reported."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Final
+
+from runtime.bench.figures import BenchError
+from runtime.bench.workloads.base import Scenario
+from runtime.bench.workloads.chain import ChainScenario
+from runtime.bench.workloads.coldstart import ColdStartScenario
+from runtime.bench.workloads.dag import DagScenario
+from runtime.bench.workloads.mail import MailScenario
+from runtime.bench.workloads.map import MapScenario
+from runtime.bench.workloads.memory import MemoryScenario
+from runtime.bench.workloads.metg import MetgScenario
+from runtime.bench.workloads.recovery import RecoveryScenario
+from runtime.bench.workloads.roundtrip import RoundtripScenario
+from runtime.bench.workloads.submit import SubmitScenario
+from runtime.bench.workloads.wfformat import WfFormatScenario
+
+SCENARIOS: Final[tuple[Scenario, ...]] = (
+    MapScenario(),
+    SubmitScenario(),
+    ChainScenario(),
+    DagScenario(),
+    RoundtripScenario(),
+    WfFormatScenario(),
+    MemoryScenario(),
+    ColdStartScenario(),
+    RecoveryScenario(),
+    MailScenario(),
+    MetgScenario(),
+)
+
+
+def named(names: list[str]) -> list[Scenario]:
+    """The scenarios of these names, in the order given; all of them for an empty list.
+
+    Raises:
+        BenchError: A name is unknown; says which are known, and which was probably meant.
+    """
+    by_name = {scenario.name: scenario for scenario in SCENARIOS}
+    if not names:
+        return list(SCENARIOS)
+    for name in names:
+        if name not in by_name:
+            close = get_close_matches(name, by_name, n=1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise BenchError(f"unknown scenario {name!r}{meant} Known: {', '.join(by_name)}")
+    return [by_name[name] for name in dict.fromkeys(names)]

@@ -1,0 +1,98 @@
+"""Scenario `recovery`: a large graph is half done when every process is killed; how long until it goes on?
+
+The graph is many parallel chains, each node taking the result before it, so that nodes which run after the recovery
+work with results from before it. A gate holds all chains at half their length: when it is all that is left to run,
+exactly half is done and durable. Then face, spawner, engine and workers get SIGKILL. Measured is the time from the
+call of `Runtime` to the first node finished that was not before. Afterwards the graph runs to its end and the last
+result of every chain is checked.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from runtime import Flow
+from runtime.bench import fresh, session
+from runtime.bench.figures import BenchError, Sample
+from runtime.bench.handlers import hold, increment, make_gate, open_gate
+from runtime.bench.measure import MeasuredWindow, members_of
+from runtime.bench.workloads.base import SECONDS_MAX, Scenario, Setup, check_equal
+
+CHAINS_MAX = 1_000
+RUN_ID = "bench-recovery"
+POLL_S = 0.002
+
+
+class RecoveryScenario(Scenario):
+    """Time from `Runtime()` to the first newly finished task, after SIGKILL of everything."""
+
+    name = "recovery"
+    title = "a graph half done, SIGKILL of everything, time to the first newly finished task; a task is one node"
+    tasks_default = 1_000_000
+    tasks_smoke = 4_000
+
+    def params(self, setup: Setup) -> dict[str, Any]:
+        chains, length = shape(setup.tasks)
+        return {"workers": setup.workers, "chains": chains, "length": length, "done_before": chains * (length // 2)}
+
+    def run(self, setup: Setup) -> Sample:
+        chains, length = shape(setup.tasks)
+        with tempfile.TemporaryDirectory(prefix="mainspring-bench-", dir=setup.folder) as folder:
+            with fresh.FreshProcess(
+                fresh.program(first_half), folder, setup.tasks, setup.workers, setup.durability
+            ) as child:
+                pids = child.hear()
+                fresh.kill_all([child.pid, *pids])
+            open_gate(os.path.join(folder, "gate"))
+            opened = time.perf_counter_ns()
+            with session.open_folder(Path(folder) / "state", setup) as runtime:
+                run = runtime.handle(RUN_ID)
+                session.wait_for_done(run, chains * (length // 2) + 1, POLL_S)
+                first = time.perf_counter_ns() - opened
+                with MeasuredWindow(session.members(runtime)) as window:
+                    run.wait(timeout=SECONDS_MAX)
+                found = [run.result(f"last-{chain}") for chain in range(chains)]
+            check_equal(found, [length] * chains, self.name)
+        extra = {"finish_seconds": (window.elapsed_ns + first) / 1e9}
+        return Sample(chains * length + 1, first, rss_bytes=window.rss_bytes, extra=extra)
+
+
+def shape(tasks: int) -> tuple[int, int]:
+    """Number and length of the chains for about this many nodes."""
+    chains = max(1, min(CHAINS_MAX, tasks // 4))
+    return chains, max(2, tasks // chains)
+
+
+def gated_chains(gate: str, chains: int, length: int) -> Flow:
+    """The graph: every node of a chain takes the result before it; those at half the length wait for the gate too."""
+    flow = Flow("recovery")
+    barrier = [flow.add(hold, gate, id="gate")]
+    half = length // 2
+    row = [flow.add(increment, 0) for _ in range(chains)]
+    for step in range(1, length):
+        if step == length - 1:
+            after = barrier if step == half else []
+            row = [flow.add(increment, node, after=after, id=f"last-{chain}") for chain, node in enumerate(row)]
+        elif step == half:
+            row = [flow.add(increment, node, after=barrier) for node in row]
+        else:
+            row = [flow.add(increment, node) for node in row]
+    return flow
+
+
+def first_half() -> None:
+    """In the child: run to the gate, say the pids of all processes, and wait to be killed."""
+    folder, tasks, workers, durability = fresh.arguments()
+    chains, length = shape(tasks)
+    gate = os.path.join(folder, "gate")
+    make_gate(gate)
+    with session.open_folder(Path(folder) / "state", Setup(tasks, workers, durability, Path(folder))) as runtime:
+        run = runtime.submit(gated_chains(gate, chains, length), run_id=RUN_ID)
+        session.wait_for_done(run, chains * (length // 2), POLL_S)
+        fresh.say([member.pid for member in members_of(runtime)])
+        fresh.listen()
+        raise BenchError("the process was not killed")
