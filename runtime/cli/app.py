@@ -1,0 +1,156 @@
+"""Commands, their options, and the one place where errors become messages and exit codes.
+
+No traceback of ours reaches a user: what is expected is one or two lines with code and hint, what is not goes to a file
+that a report can carry. Ctrl-C ends a command in order, with nothing left behind (130).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from actors.protocol.errors import MainspringError
+from runtime.cli.console import Console
+from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
+
+Command = Callable[[argparse.Namespace, Console], Exit]
+
+EXIT_CODES: Final = (
+    "exit codes: 0 success; 1 the run did not succeed; 2 wrong usage, file or workflow; "
+    "3 environment (state folder, disk, damaged log); 70 a bug of ours; 130 interrupted"
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Arguments without the program's name; those of this process by default.
+
+    Returns:
+        The exit code.
+    """
+    console = Console.standard()
+    try:
+        return _run(sys.argv[1:] if argv is None else argv, console)
+    except KeyboardInterrupt:
+        # A second Ctrl-C, or one outside of a run: nothing is open any more.
+        console.note(f"{NAME}: interrupted")
+        return Exit.INTERRUPTED
+    finally:
+        console.close()
+
+
+def _run(argv: Sequence[str], console: Console) -> int:
+    try:
+        arguments = parser().parse_args(argv)
+    except SystemExit as left:  # argparse printed help or what is wrong
+        return left.code if isinstance(left.code, int) else Exit.USAGE
+    try:
+        command: Command = arguments.command
+        return command(arguments, console)
+    except MainspringError as error:
+        console.note(error_lines(error))
+        return exit_code(error)
+    except Exception as error:
+        console.note(bug_lines(error))
+        return Exit.BUG
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of all commands."""
+    top = argparse.ArgumentParser(
+        prog=NAME, description="A durable workflow engine inside your Python program.", epilog=EXIT_CODES
+    )
+    top.add_argument("--version", action="version", version=f"{NAME} {_version()}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run(commands.add_parser("run", help="run a Python file that defines a flow, or a WfFormat 1.5 JSON file"))
+    for name, command, text in (
+        ("status", _status, "what runs, what waits, and who owns the state folder"),
+        ("verify", _verify, "walk the log of a state folder and check every record"),
+    ):
+        options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}. Changes nothing.")
+        options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
+        options.add_argument("--json", action="store_true", help="one JSON object instead of text")
+        options.set_defaults(command=command)
+    return top
+
+
+def _add_run(options: argparse.ArgumentParser) -> None:
+    options.description = (
+        "Run a Python file that defines `flow` (a Flow) or `build()` returning one, with `tasks` and `node_types` if "
+        "it needs them; or replay a WfFormat 1.5 JSON file: each task takes its recorded runtime, after its parents."
+    )
+    options.epilog = (
+        "With --state, running the same file again resumes a run that was interrupted. "
+        "A replay sleeps in asyncio workers, so that the recorded width overlaps; with --burn it uses CPU in processes, "
+        "one task at a time in each."
+    )
+    options.add_argument("file", type=Path, metavar="FILE")
+    options.add_argument("--state", type=Path, metavar="DIR", help="state folder to keep; else a temporary one")
+    options.add_argument("--workers", type=_count, metavar="N", help="worker processes (default: one per core)")
+    options.add_argument(
+        "--scale", type=_scale, metavar="X", help="replay: factor of the recorded runtimes (default 1)"
+    )
+    options.add_argument("--burn", action="store_true", help="replay: use CPU instead of sleeping")
+    options.add_argument(
+        "--durability",
+        choices=("fsync", "os", "none"),
+        default="fsync",
+        help="what an acknowledgement survives: power loss (default), SIGKILL of every process, nothing",
+    )
+    options.add_argument("--run-id", metavar="ID", help="identity of the run; default: made from the flow's name")
+    options.add_argument("--report", type=Path, metavar="OUT.HTML", help="write a self-contained page with the report")
+    options.add_argument("--json", type=Path, metavar="OUT.JSON", help="write one JSON object with every node")
+    options.add_argument("--quiet", action="store_true", help="neither progress nor report, only errors")
+    options.set_defaults(command=_run_file)
+
+
+def _count(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 1 <= value <= 512:
+        raise argparse.ArgumentTypeError("must be 1 to 512")
+    return value
+
+
+def _scale(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value
+
+
+def _version() -> str:
+    try:
+        return metadata.version(NAME)
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _run_file(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.run import run_file  # lazy: status and verify start without the face and rich
+
+    return run_file(arguments, console)
+
+
+def _status(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.status import show_status  # lazy: each command loads what it needs
+
+    return show_status(arguments.state, console, as_json=arguments.json)
+
+
+def _verify(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.verify import show_verify  # lazy: each command loads what it needs
+
+    return show_verify(arguments.state, console, as_json=arguments.json)

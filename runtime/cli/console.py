@@ -1,0 +1,110 @@
+"""The two output streams of the command line, safe for whatever is printed and whoever reads.
+
+- Names come from files and users: control characters, terminal escapes and text direction marks are printed as escapes,
+  and a character that the stream's encoding lacks as well.
+- A reader that went away (`| head`) ends the printing, not the work; a stream that was never open counts as gone.
+- Colour and movement only on a terminal. `NO_COLOR` is honoured.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Final, TextIO
+
+_KEPT: Final = frozenset("\n\t")
+_DIRECTION_MARKS: Final = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029)))
+
+
+def printable(text: str) -> str:
+    """The text with everything that could move a cursor, change colours or reorder a line made visible."""
+    if text.isprintable():
+        return text
+    return "".join(c if c in _KEPT or c.isprintable() or c in " \u00a0" else _escaped(c) for c in text)
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    # Joiners belong to the spelling of words and pictures; what reorders text, and lone surrogates, do not.
+    if char in _DIRECTION_MARKS or 0xD800 <= code <= 0xDFFF:
+        return f"\\u{code:04x}"
+    return char
+
+
+class Console:
+    """Standard output and standard error of a command.
+
+    Args:
+        out: For results; None if it is closed.
+        err: For messages and progress; None if it is closed.
+    """
+
+    def __init__(self, out: TextIO | None, err: TextIO | None) -> None:
+        self._out = out
+        self._err = err
+
+    @classmethod
+    def standard(cls) -> Console:
+        """The streams of this process, set up so that no text can fail to be written."""
+        for stream in (sys.stdout, sys.stderr):
+            reconfigure = getattr(stream, "reconfigure", None)
+            if reconfigure is not None:
+                reconfigure(errors="backslashreplace")
+        return cls(sys.stdout, sys.stderr)
+
+    @property
+    def lively(self) -> bool:
+        """Whether messages go to a terminal that can move its cursor."""
+        return self._err is not None and _is_terminal(self._err) and os.environ.get("TERM") != "dumb"
+
+    @property
+    def err(self) -> TextIO | None:
+        """The stream for messages."""
+        return self._err
+
+    def say(self, lines: str | Iterable[str]) -> None:
+        """Print results."""
+        self._out = _write(self._out, lines)
+
+    def note(self, lines: str | Iterable[str]) -> None:
+        """Print messages."""
+        self._err = _write(self._err, lines)
+
+    def close(self) -> None:
+        """Flush, so that a reader that is gone is met here and not when the interpreter exits."""
+        self._out = _write(self._out, ())
+        self._err = _write(self._err, ())
+
+
+def _write(stream: TextIO | None, lines: str | Iterable[str]) -> TextIO | None:
+    """Write and flush; returns the stream, or None when nobody reads it any more."""
+    if stream is None or stream.closed:
+        return None
+    try:
+        for line in (lines,) if isinstance(lines, str) else lines:
+            stream.write(f"{printable(line)}\n")
+        stream.flush()
+    except OSError:  # BrokenPipeError, or a full disk behind a redirection
+        _silence(stream)
+        return None
+    return stream
+
+
+def _silence(stream: TextIO) -> None:
+    """Send what is still buffered nowhere; else the interpreter would try again on exit, and complain."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False

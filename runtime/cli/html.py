@@ -1,0 +1,159 @@
+"""The report as one self-contained HTML page: no external resource, works offline and is safe to send by mail.
+
+What counts is in the page as text and tables and needs no script: figures, node types, critical path, failures. Scripts
+add the Gantt chart, the graph and the table of nodes. A content security policy forbids the page any access to a
+network. Names come from files and users and may hold anything: all text is escaped, and the data is ASCII JSON in which
+`<` cannot occur.
+
+The scripts and the style are files of their own beside this module, in `page/`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib import resources
+from typing import Any, Final
+
+from runtime.cli.pagedata import page_data
+from runtime.cli.report import Figures, bound_text, counts_text, duration_text
+from runtime.cli.trace import Trace
+
+SCRIPTS: Final = ("base.js", "view.js", "gantt.js", "graph.js", "table.js", "start.js")
+PATH_LISTED_MAX: Final = 200
+"""Nodes of the critical path in the list; of a longer one the longest are listed, in order."""
+FAILURES_LISTED_MAX: Final = 100
+_MARK: Final = re.compile(r"\{\{(\w+)\}\}")
+
+
+def html_page(trace: Trace, figures: Figures) -> bytes:
+    """The page as UTF-8 bytes.
+
+    Args:
+        trace: What happened.
+        figures: `analyse(trace)`.
+    """
+    folder = resources.files("runtime.cli") / "page"
+    parts = {
+        "title": _text(trace.title),
+        "state": _text(trace.state),
+        "style": (folder / "style.css").read_text("utf-8"),
+        "subtitle": _subtitle(trace, figures),
+        "tiles": _tiles(trace, figures),
+        "path": _path(trace, figures),
+        "groups": _group_rows(figures),
+        "failures": _failures(trace),
+        "facts": _facts(trace, figures),
+        "data": _script_json(page_data(trace, figures)),
+        "script": "\n".join((folder / name).read_text("utf-8") for name in SCRIPTS),
+    }
+    page = _MARK.sub(lambda found: parts[found[1]], (folder / "page.html").read_text("utf-8"))
+    # A lone surrogate cannot be UTF-8; as a character reference every browser shows the replacement character.
+    return page.encode("utf-8", "xmlcharrefreplace")
+
+
+def _script_json(data: Any) -> str:
+    """JSON that may stand inside a script element: `<` is escaped, and everything beyond ASCII as well."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+
+
+def _text(text: object) -> str:
+    """Escaped text; control characters, which HTML does not allow, become visible pictures of themselves."""
+    shown = "".join(chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(text))
+    return escape(shown)
+
+
+def _subtitle(trace: Trace, figures: Figures) -> str:
+    run = f"run {trace.run_id} · " if trace.run_id != trace.title else ""
+    return _text(f"{run}{counts_text(figures.counts)}")
+
+
+def _tiles(trace: Trace, figures: Figures) -> str:
+    average = figures.work_ns / figures.makespan_ns if figures.makespan_ns else 0.0
+    again = sum(attempts > 1 for attempts in trace.attempts)
+    tiles = [
+        ("Makespan", duration_text(figures.makespan_ns), f"{duration_text(trace.elapsed_ns)} as submitted"),
+        ("Critical path", duration_text(figures.path_ns), f"{len(figures.path):,} of {len(trace):,} nodes"),
+        ("Lower bound", duration_text(figures.bound_ns), bound_text(trace, figures)),
+        ("Efficiency", f"{figures.efficiency:.1%}", "lower bound / makespan"),
+        ("At once", f"{average:.1f}", f"on average; {figures.peak:,} at most"),
+        (
+            "Attempts",
+            f"{figures.attempts:,}",
+            f"{again:,} node{'s' * (again != 1)} ran more than once" if again else "each node ran once",
+        ),
+    ]
+    meter = f'<span class="meter" aria-hidden="true"><i style="width:{figures.efficiency:.1%}"></i></span>'
+    return "".join(
+        f"<div><dt>{name}</dt><dd><b>{_text(value)}</b>"
+        f"{meter if name == 'Efficiency' else ''}<small>{_text(note)}</small></dd></div>"
+        for name, value, note in tiles
+    )
+
+
+def _path(trace: Trace, figures: Figures) -> str:
+    """The critical path as a bar of segments and as a list."""
+    rows: Sequence[int] = figures.path
+    note = ""
+    if len(rows) > PATH_LISTED_MAX:
+        long = set(sorted(rows, key=trace.duration, reverse=True)[:PATH_LISTED_MAX])
+        rows = [row for row in rows if row in long]
+        note = f"<p>The {PATH_LISTED_MAX} longest of {len(figures.path):,} nodes, in order.</p>"
+    order = {group.name: index for index, group in enumerate(figures.groups)}
+    total = max(1, figures.path_ns)
+    shares = [max(1, trace.duration(row) * 10_000 // total) for row in rows]
+    bar = "".join(
+        f'<i data-group="{order[trace.groups[row]]}" style="flex-grow:{share}"></i>'
+        for row, share in zip(rows, shares, strict=True)
+    )
+    items = "".join(
+        f'<li data-node="{_text(trace.ids[row])}"><span>{_text(trace.ids[row])}</span>'
+        f"<span>{duration_text(trace.duration(row))}</span><span>{trace.duration(row) / total:.1%}</span></li>"
+        for row in rows
+    )
+    return f'<div class="strip" aria-hidden="true">{bar}</div>{note}<ol class="path">{items}</ol>'
+
+
+def _group_rows(figures: Figures) -> str:
+    rows = []
+    for index, group in enumerate(figures.groups):
+        cells = [
+            f"{group.nodes:,}",
+            f"{group.failed:,}",
+            f"{group.attempts:,}",
+            *map(duration_text, (group.work_ns, group.p50_ns, group.p95_ns, group.max_ns, group.wait_p50_ns)),
+        ]
+        share = f"{group.work_ns / figures.work_ns:.1%}" if figures.work_ns else "–"
+        rows.append(
+            f'<tr><th scope="row"><i class="dot" data-group="{index}"></i>{_text(group.name)}</th>'
+            + "".join(f"<td>{cell}</td>" for cell in [*cells[:4], share, *cells[4:]])
+            + "</tr>"
+        )
+    return "".join(rows)
+
+
+def _failures(trace: Trace) -> str:
+    failed = [row for row, state in enumerate(trace.states) if state == "failed"]
+    if not failed:
+        return ""
+    items = "".join(
+        f"<li><b>{_text(trace.ids[row])}</b> <small>attempts: {trace.attempts[row]}</small>"
+        f"<pre>{_text(trace.errors.get(row, 'no message'))}</pre></li>"
+        for row in failed[:FAILURES_LISTED_MAX]
+    )
+    more = f"<p>… and {len(failed) - FAILURES_LISTED_MAX:,} more.</p>" if len(failed) > FAILURES_LISTED_MAX else ""
+    return f'<section class="card bad"><h2>Failed nodes</h2><ul class="failures">{items}</ul>{more}</section>'
+
+
+def _facts(trace: Trace, figures: Figures) -> str:
+    pairs: Iterable[tuple[str, str]] = [
+        ("Run", trace.run_id),
+        ("Workers", f"{trace.workers}: {trace.mode}" if trace.mode else str(trace.workers)),
+        ("Slots", f"{trace.slots:,} tasks at once"),
+        ("Total work", duration_text(figures.work_ns)),
+        ("Durability", trace.durability),
+        *((name.capitalize(), text) for name, text in trace.facts),
+    ]
+    return "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(text)}</dd></div>" for name, text in pairs)

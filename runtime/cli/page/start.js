@@ -1,0 +1,90 @@
+// Puts the parts together: legend, inspector of the selected node, choice of colours.
+
+const NEAR_MAX = 14; // parents or children named in the inspector
+
+function legend() {
+  const holder = find(".legend");
+  const counts = new Map();
+  for (const [index, group] of DATA.grouped.group.entries()) counts.set(group, (counts.get(group) ?? 0) + DATA.grouped.count[index]);
+  DATA.groups.forEach((name, index) => {
+    const dot = make("i", { className: "dot" });
+    dot.dataset.group = index;
+    const button = make("button", { type: "button", title: visible(name), "aria-pressed": "false" });
+    button.append(dot, make("span", { textContent: shortGroup(index) }), make("small", { textContent: numberText(counts.get(index) ?? 0) }));
+    button.onclick = () => Selection.pickGroup(index);
+    holder.append(button);
+  });
+  Selection.listeners.push(() => {
+    [...holder.children].forEach((button, index) => button.setAttribute("aria-pressed", String(index === Selection.group)));
+  });
+}
+
+function near(name, nodes) {
+  const line = make("div", { className: "near" }, make("span", { textContent: nodes.length ? `${name}:` : `no ${name}` }));
+  for (const node of nodes.slice(0, NEAR_MAX)) {
+    line.append(make("button", { type: "button", textContent: shortId(node), title: visible(NODES.id[node]), onclick: () => Selection.pick(node) }));
+  }
+  if (nodes.length > NEAR_MAX) line.append(make("span", { textContent: `and ${numberText(nodes.length - NEAR_MAX)} more` }));
+  return line;
+}
+
+function inspect() {
+  const panel = find("#inspector");
+  const node = Selection.node;
+  panel.hidden = node < 0;
+  if (node < 0) return;
+  const close = make("button", { type: "button", textContent: "Close", onclick: () => Selection.pick(-1) });
+  const list = make("dl");
+  for (const [name, text] of factsOf(node)) list.append(make("div", {}, make("dt", { textContent: name }), make("dd", { textContent: text })));
+  panel.replaceChildren(
+    make("div", { className: "head" }, make("b", { textContent: visible(NODES.id[node]) }), close),
+    list,
+    near("parents", [...new Set(parentsOf(node))]),
+    near("children", [...new Set(childrenOf(node))]),
+  );
+}
+
+function themeButton() {
+  const choices = [
+    ["", "Auto", "as the system"],
+    ["light", "Light", "light"],
+    ["dark", "Dark", "dark"],
+  ];
+  let at = 0;
+  const button = find("#theme");
+  button.onclick = () => {
+    at = (at + 1) % choices.length;
+    const [theme, text, label] = choices[at];
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    button.textContent = text;
+    button.setAttribute("aria-label", `Colours: ${label}`);
+    Theme.refresh();
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => Theme.refresh());
+}
+
+function pathList() {
+  const byId = new Map(DATA.path.map((node) => [NODES.id[node], node]));
+  for (const item of document.querySelectorAll(".path li")) {
+    const node = byId.get(item.dataset.node);
+    if (node === undefined) continue;
+    item.style.cursor = "pointer";
+    item.onclick = () => Selection.pick(node);
+  }
+}
+
+legend();
+themeButton();
+Theme.refresh();
+Gantt.setUp();
+Graph.setUp();
+Table.setUp();
+pathList();
+Selection.listeners.push(inspect);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    Tip.hide();
+    if (Selection.node >= 0) Selection.pick(-1);
+  }
+});

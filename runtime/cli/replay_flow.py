@@ -1,0 +1,82 @@
+"""A recorded workflow as a flow: one node per task, of the recorded runtime times a scale, after its parents.
+
+How the tasks take their time, and so how many run at once:
+
+- sleeping (default): asyncio workers, with room for every task at once. Sleeping needs no core, so the width of the
+  recording overlaps on any machine, and the lower bound of the report is the critical path.
+- burning: processes, one task at a time in each, as many as there are workers; CPU time, not time on the clock.
+
+Both are one node type, "replay". The recorded number of cores per task is not modelled.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+from actors.protocol import limits
+from runtime.cli.replay_tasks import burn, sleep_for
+from runtime.cli.trace import workflow_groups
+from runtime.cli.wfformat import Workflow
+from runtime.config import NodeType
+from runtime.flow import Flow, Node
+
+NODE_TYPE: Final = "replay"
+SLEEPING_WORKERS_MAX: Final = 2
+"""Asyncio workers when none are asked for: one could do it, two keep starts prompt while many tasks end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A flow that replays a workflow, and what is needed to run and to report it.
+
+    `groups` and `parents` are by task id, `parents` as in the file.
+    """
+
+    flow: Flow
+    node_types: tuple[NodeType, ...]
+    groups: dict[str, str]
+    parents: dict[str, tuple[str, ...]]
+    mode: str
+
+
+def replay_flow(
+    workflow: Workflow, title: str, *, scale: float = 1.0, burning: bool = False, workers: int = 0
+) -> Replay:
+    """Make the flow.
+
+    Args:
+        workflow: What was recorded.
+        title: Name of the flow.
+        scale: Factor of the recorded runtimes.
+        burning: Use CPU instead of sleeping.
+        workers: Worker processes; 0 for the default.
+    """
+    flow = Flow(title, node_type=NODE_TYPE)
+    handler: Any = burn if burning else sleep_for
+    nodes: dict[str, Node[Any]] = {}
+    for task in workflow.in_order():
+        parents = [nodes[parent] for parent in task.parents]
+        nodes[task.id] = flow.add(handler, task.runtime_s * scale, id=task.id, after=parents)
+    pool, mode = _pool(len(nodes), burning, workers)
+    return Replay(
+        flow=flow,
+        node_types=(pool,),
+        groups=workflow_groups((task.id, task.name, task.program) for task in workflow.tasks),
+        parents={task.id: task.parents for task in workflow.tasks},
+        mode=f"{mode}, recorded runtimes × {scale:g}",
+    )
+
+
+def _pool(tasks: int, burning: bool, workers: int) -> tuple[NodeType, str]:
+    """The node type, and how it works in words."""
+    cores = os.cpu_count() or 1
+    if burning:
+        count = workers or cores
+        text = f"{count} process{'es' * (count != 1)}, one task at a time in each, using CPU"
+        return NodeType(NODE_TYPE, workers=count), text
+    count = workers or min(SLEEPING_WORKERS_MAX, cores)
+    room = min(limits.PREFETCH_MAX, max(1, -(-tasks // count)))
+    text = f"{count} asyncio process{'es' * (count != 1)}, up to {room:,} tasks at once in each, sleeping"
+    return NodeType(NODE_TYPE, workers=count, mode="asyncio", concurrency=room), text
