@@ -133,6 +133,8 @@ class Replay:
     def _add_spawned(self, run: Run, nodes: list[int]) -> None:
         for node in [n for n in nodes if n in run.spawned]:
             block, _ = run.spawned.pop(node)
+            if run.cancel_asked:
+                continue
             self._accept_node_types(block["kinds"])
             self.scheduler.book.grew(block["n"])
             run.append_block(block, [self.scheduler.kinds.intern(data) for data in block["kinds"]], node)

@@ -187,7 +187,7 @@ class Run:
             return [[items[n], list(map(get, deps[off[n] : off[n + 1]]))] for n in nodes]
         if items is None:
             return [None] * len(nodes)
-        if nodes[-1] - nodes[0] + 1 == len(nodes):
+        if _consecutive(nodes):
             return items[nodes[0] : nodes[-1] + 1]
         return [items[n] for n in nodes]
 
@@ -206,7 +206,7 @@ class Run:
         state = self.state
         if self.stirred:
             nodes = [n for n in nodes if state[n] == READY]
-        if nodes and nodes[-1] - nodes[0] + 1 == len(nodes):
+        if _consecutive(nodes):
             state[nodes[0] : nodes[-1] + 1] = b"\2" * len(nodes)
         else:
             for node in nodes:
@@ -222,7 +222,7 @@ class Run:
         count = len(nodes)
         self.open -= count
         if not self.waits:
-            if nodes[-1] - nodes[0] + 1 == count:
+            if _consecutive(nodes):
                 first = nodes[0]
                 state[first : first + count] = b"\3" * count
                 results[first : first + count] = values
@@ -332,7 +332,7 @@ class Run:
             raise AssertionError(f"run {self.key}: open is {self.open}, but {self.size - terminal} nodes are not terminal")
         if not (len(self.state) == len(self.results) == self.size):
             raise AssertionError(f"run {self.key}: columns differ in length")
-        if self.columns is None or not self.waits:
+        if self.columns is None or not self.waits or self.cancel_asked:
             return
         for node in range(self.size):
             ended = sum(TERMINAL_FIRST <= self.state[p] <= TERMINAL_LAST for p in self._edges_in(node))
@@ -405,6 +405,11 @@ class Run:
             columns.succ.extend(row)
             columns.succ_off.append(len(columns.succ))
         columns.size += count
+
+
+def _consecutive(nodes: list[int]) -> bool:
+    """Whether the nodes are n, n + 1, n + 2, ... in this order, so that a slice can stand for them."""
+    return bool(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes) and nodes == list(range(nodes[0], nodes[-1] + 1))
 
 
 def _met(rule: TriggerRule, parents: list[int]) -> bool:

@@ -240,6 +240,8 @@ class Scheduler:
         """Attach what these finished nodes wanted to add."""
         for node in [n for n in nodes if n in run.spawned]:
             block, _ = run.spawned.pop(node)
+            if run.cancel_asked:
+                continue
             kinds = [self.kinds.intern(data) for data in block["kinds"]]
             self.note(run, node, "spawned", f"{block['n']} nodes")
             self.book.grew(block["n"])
@@ -287,9 +289,9 @@ class Scheduler:
         ending = NodeState(state).name.lower()
         lsn = self._log_attempt(run, node, ending, attempt, failure, message, 0)
         self.note(run, node, ending, f"attempt {attempt}: {brief(failure)}")
-        self._tell_failure(run, node, lsn)
         before = run.state.count(SKIPPED) if run.is_graph else 0
         self.queue(run, run.settle([node], state))
+        self._tell_failure(run, node, lsn)
         if run.is_graph and run.state.count(SKIPPED) > before:
             self.note(run, node, "skipped others", f"{run.state.count(SKIPPED) - before} nodes behind it")
         self.finish_if_over(run)
@@ -488,10 +490,8 @@ class Scheduler:
     def _tell_failure(self, run: Run, node: int, lsn: int) -> None:
         if run.is_graph or node >= run.base_size:
             return
-        state = NodeState(run.state[node]).name.lower() if run.state[node] in (CANCELLED, SKIPPED) else ""
+        state = NodeState(run.state[node]).name.lower()
         failure = run.failures[node]
-        if not state:
-            state = {"cancelled": "cancelled", "skipped": "skipped"}.get(failure["kind"], "failed")
         row = [run.seq, node, state, failure] if run.is_map else [run.seq + node, None, state, failure]
         self._out.append(fx.Tell(run.session, "F", [row], lsn))
 

@@ -126,7 +126,9 @@ class WorkerDesk:
 
     def must_flush(self, chunk: WorkChunk, now_ns: int) -> bool:
         """Whether results that wait go out before this chunk: time is up, or the chunk may take long."""
-        return now_ns - self._flushed_ns >= limits.RESULT_FLUSH_NS or self._size_of(chunk.group.kind_no).long_or_unknown()
+        return (
+            now_ns - self._flushed_ns >= limits.RESULT_FLUSH_NS or self._size_of(chunk.group.kind_no).long_or_unknown()
+        )
 
     def stop_reason(self, serial: int) -> int:
         """Why this lease shall not start; 0 when it may."""

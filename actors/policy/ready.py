@@ -57,6 +57,10 @@ class ReadyQueue(Generic[R]):
                     return taken
         return taken
 
+    def segments(self) -> list[tuple[R, list[int]]]:
+        """All segments, best class first; for checks."""
+        return [segment for waiting in self._classes for segment in waiting]
+
     def counts(self) -> list[int]:
         """Waiting nodes per class."""
         return [sum(len(nodes) for _, nodes in waiting) for waiting in self._classes]

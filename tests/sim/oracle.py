@@ -1,0 +1,124 @@
+"""What must hold, judged by a slow and separate reading of what was submitted and what was told.
+
+- G1: what was acknowledged is there after every recovery.
+- G2: a node is told one terminal state, the same each time; nothing is executed again after its end was told.
+- G3: executions of a node have ascending attempt numbers unless the earlier one never ended.
+- G4: a node is executed only with its rule met, and with exactly its parents' results.
+- G5: leases at a worker stay within the stated bound.
+- In the end: each node's state follows from its parents' states, its own plan and the cancels that were asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.core import EngineCore
+from actors.protocol import limits
+from actors.protocol.states import NodeState
+from actors.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from tests.sim.user import Submission, User
+    from tests.sim.workers import Lease
+
+OK, FAILED, CANCELLED, SKIPPED = "succeeded", "failed", "cancelled", "skipped"
+
+
+def value_of(submission: Submission, node: int, inputs: list[Any]) -> int:
+    """The result that a node must have, given its inputs."""
+    value = 17 * submission.seq + node
+    for one in inputs:
+        value = (value * 31 + (7 if one is None else one)) % 1_000_003
+    return value
+
+
+class Oracle:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.executions: dict[tuple[int, int], int] = {}
+
+    def execute(self, lease: Lease, user: User) -> tuple[str, Any]:
+        """An execution starts: check that it may, and say how it will end."""
+        submission, node = user.of_lease(lease.run.session, lease.run.seq, lease.node, lease.run)
+        key = (submission.seq, node)
+        told = user.told.get(key)
+        assert told is None, f"node {key} is executed after it was told to be {told}"
+        if node >= submission.size:
+            return "ok", 1
+        assert lease.run.state[lease.node] not in (NodeState.SUCCEEDED, NodeState.SKIPPED), f"{key} executed after its end"
+        inputs = submission.inputs(node)
+        if inputs is not None:
+            values = lease.item
+            assert len(values) == len(inputs)
+            for parent, value in zip(inputs, values, strict=True):
+                expected = user.values.get((submission.seq, parent))
+                assert expected is None or value is None or expected == value, f"{key} got a wrong input from {parent}"
+        count = self.executions[key] = self.executions.get(key, 0) + 1
+        del count
+        if lease.attempt <= submission.fails.get(node, 0):
+            return "error", f"planned failure {lease.attempt}"
+        value = value_of(submission, node, lease.item if inputs is not None else [])
+        user.values[key] = value
+        if node in submission.spawns:
+            return "spawn", (submission.spawns[node], value)
+        return "ok", value
+
+    def recovered(self, scheduler: Scheduler, user: User) -> None:
+        """After a recovery: nothing acknowledged is missing, nothing told is undone."""
+        session = scheduler.book.sessions.get(user.session)
+        last = session.seq_last if session else 0
+        assert last >= user.acked, f"acknowledged up to {user.acked}, recovered up to {last}"
+        for (seq, node), (state, value) in user.told.items():
+            run = scheduler.book.session(user.session).find(seq)
+            if run is None:
+                continue
+            at = node if run.is_graph or run.is_map else seq - run.seq
+            found = NodeState(run.state[at]).name.lower()
+            assert found == state, f"{(seq, node)} was told {state}, recovered as {found}"
+            assert state != OK or run.results[at] == value
+
+    def check_scheduler(self, core: EngineCore) -> None:
+        """Between the actors: what is leased is in a book, what is ready is in a queue."""
+        scheduler = core.scheduler
+        leased = sum(run.state.count(int(s)) for run in scheduler.book.live.values() for s in (NodeState.LEASED, NodeState.CANCELLING))
+        assert leased == core.held(), f"{leased} nodes are leased, the books hold {core.held()}"
+        ready = sum(run.state.count(int(NodeState.READY)) for run in scheduler.book.live.values())
+        queued = sum(
+            1
+            for queue in scheduler.ready.values()
+            for run, nodes in queue.segments()
+            for node in nodes
+            if run.state[node] == NodeState.READY
+        )
+        assert ready == queued, f"{ready} nodes are ready, {queued} are queued"
+        for pool in core.pools.values():
+            for worker in pool.workers.values():
+                assert worker.book.held <= limits.PREFETCH_MAX + pool.slots
+
+    def final(self, user: User) -> None:
+        """Everything ended: is every state explained?"""
+        for submission in user.submissions.values():
+            for node in range(submission.size):
+                self._explain(submission, node, user)
+
+    def _explain(self, submission: Submission, node: int, user: User) -> None:
+        key = (submission.seq, node)
+        state, _ = user.final[key]
+        cancelled = submission.cancelled_all or node in submission.cancelled
+        parents = [user.final[(submission.seq, p)][0] for p in submission.parents(node)]
+        rule = submission.rule(node)
+        met = {
+            "all_succeeded": all(s == OK for s in parents),
+            "all_done": True,
+            "any_succeeded": not parents or any(s == OK for s in parents),
+            "none_failed": not any(s in (FAILED, CANCELLED) for s in parents),
+        }[rule]
+        if state == SKIPPED:
+            assert not met, f"{key} was skipped although its rule {rule} is met by {parents}"
+        elif state == CANCELLED:
+            assert cancelled, f"{key} was cancelled although nobody asked"
+        else:
+            assert met, f"{key} is {state} although its rule {rule} is not met by {parents}"
+        if state == FAILED:
+            assert submission.fails.get(node, 0) or user.world.chances.crash or user.world.chances.hang, f"{key} failed without a cause"

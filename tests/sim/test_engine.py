@@ -1,0 +1,34 @@
+"""Simulated lives of the engine. `SIM_SEEDS=1000 pytest tests/sim/test_engine.py` (or `make sim SEEDS=1000`) runs more.
+
+A seed that fails is added to `FAILED_ONCE` with a word about what it found.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.sim.world import World
+
+SEEDS = int(os.environ.get("SIM_SEEDS", "60"))
+FIRST = int(os.environ.get("SIM_FIRST", "0"))
+BLOCK = 20
+FAILED_ONCE: dict[int, str] = {
+    105: "nodes 5, 9, 7 were taken for three consecutive ones",
+    791: "a map item that failed while being cancelled was told as failed and logged as cancelled",
+}
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, BLOCK))
+def test_worlds(first: int) -> None:
+    for seed in range(first, min(first + BLOCK, FIRST + SEEDS)):
+        try:
+            World(seed).run()
+        except Exception as broken:
+            raise AssertionError(f"seed {seed}: {broken!r}") from broken
+
+
+@pytest.mark.parametrize("seed", FAILED_ONCE)
+def test_seed_that_failed_once(seed: int) -> None:
+    World(seed).run()

@@ -1,0 +1,237 @@
+"""The user's program: submits, cancels, and remembers what it was told. Resends what was not acknowledged after a crash.
+
+It is the real protocol of a session, without the bytes: hello with the lowest open number, numbers without gaps, answers
+ignored when they come twice, and a complaint when a second answer differs from the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from actors.protocol.graph import GraphBuilder, GraphColumns, decode, encode
+
+if TYPE_CHECKING:
+    from tests.sim.clock import Queue
+    from tests.sim.world import World
+
+RULES = ("all_succeeded", "all_succeeded", "all_succeeded", "all_done", "any_succeeded", "none_failed")
+
+
+def kind(shape: str, rule: str = "all_succeeded", **more: Any) -> dict[str, Any]:
+    """A task kind with retries fast enough for a simulation."""
+    retry = {"max_attempts": 3, "base_ns": 1_000_000, "cap_ns": 5_000_000}
+    return {"handler": "m:f", "node_type": "default", "shape": shape, "trigger": rule, "retry": retry, "timeout_ns": 100_000_000, **more}
+
+
+@dataclass
+class Submission:
+    """One submission, and what is planned for its nodes."""
+
+    seq: int
+    message: Any
+    size: int
+    columns: GraphColumns | None = None
+    rules: list[str] = field(default_factory=list)
+    fails: dict[int, int] = field(default_factory=dict)
+    spawns: dict[int, dict[str, Any]] = field(default_factory=dict)
+    cancelled: set[int] = field(default_factory=set)
+    cancelled_all: bool = False
+
+    def inputs(self, node: int) -> list[int] | None:
+        """Data parents in argument order; None where the item is not made of results."""
+        if self.columns is None:
+            return None
+        return list(self.columns.deps[self.columns.deps_off[node] : self.columns.deps_off[node + 1]])
+
+    def parents(self, node: int) -> list[int]:
+        """All parents."""
+        return [] if self.columns is None else self.columns.parents(node)
+
+    def rule(self, node: int) -> str:
+        """The node's trigger rule."""
+        return self.rules[node] if self.rules else "all_succeeded"
+
+
+class User:
+    """See the module."""
+
+    def __init__(self, world: World, random: Random) -> None:
+        self.world = world
+        self.session = "sim"
+        self.submissions: dict[int, Submission] = {}
+        self.acked = 0
+        self.told: dict[tuple[int, int], tuple[str, Any]] = {}
+        self.final: dict[tuple[int, int], tuple[str, Any]] = {}
+        self.values: dict[tuple[int, int], int] = {}
+        self.ended: dict[int, tuple[str, list[int]]] = {}
+        self._random = random
+        self._queue: Queue | None = None
+        self._next_query = 1
+        self._cancels: dict[int, tuple[Submission, int | None]] = {}
+
+    def begin(self) -> None:
+        """Plan what will be submitted, over some time."""
+        for seq in range(1, self._random.randrange(3, 12)):
+            submission = self._invent(seq)
+            self.submissions[seq] = submission
+        due = self.world.clock.now_ns
+        for seq in self.submissions:
+            due += self._random.randrange(3_000_000)
+            self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+        for _ in range(self._random.choice((0, 1, 3))):
+            self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
+        self._sent = 0
+
+    # --- submitting -----------------------------------------------------------------------------------------------
+
+    def _invent(self, seq: int) -> Submission:
+        what = self._random.choice(("task", "map", "graph", "graph"))
+        if what == "task":
+            submission = Submission(seq, msg.TasksSubmitted(self.session, [[seq, 1, seq]], b"[[%d,1,%d]]" % (seq, seq)), 1)
+        elif what == "map":
+            size = self._random.randrange(1, 20)
+            items = list(range(size))
+            submission = Submission(seq, msg.MapSubmitted(self.session, seq, 1, items, orjson.dumps([seq, 1, items])), size)
+        else:
+            submission = self._invent_graph(seq)
+        for node in range(submission.size):
+            if self._random.random() < 0.15:
+                submission.fails[node] = self._random.choice((1, 1, 2, 9))
+            if what == "graph" and self._random.random() < 0.05:
+                submission.spawns[node] = {"n": 2, "kinds": [kind("args")], "kind_of": [0, 0], "deps": [[], [0]], "items": [[1], [2]]}
+        return submission
+
+    def _invent_graph(self, seq: int) -> Submission:
+        size = self._random.randrange(1, 25)
+        builder = GraphBuilder()
+        kinds = [kind("parents", rule) for rule in RULES[2:]] + [kind("parents", node_type="io")]
+        rules: list[str] = []
+        for node in range(size):
+            chosen = self._random.randrange(len(kinds))
+            deps = [self._random.randrange(node) for _ in range(self._random.randrange(4))] if node else []
+            after = [self._random.randrange(node)] if node and self._random.random() < 0.2 else []
+            builder.add(chosen, deps, after)
+            rules.append(kinds[chosen]["trigger"])
+        columns = builder.finish()
+        header = {"kinds": kinds, "name": f"graph-{seq}"}
+        return Submission(seq, msg.GraphSubmitted(self.session, seq, header, columns, encode(columns, header)), size, columns, rules)
+
+    def _send(self, seq: int) -> None:
+        self._sent = max(self._sent, seq)
+        if self._queue is not None:
+            self._queue.post(self._message(seq))
+
+    def _message(self, seq: int) -> Any:
+        """The submission as it arrives: a graph is decoded anew each time, because the engine owns what it gets."""
+        message = self.submissions[seq].message
+        if isinstance(message, msg.GraphSubmitted):
+            header, columns = decode(message.raw)
+            return msg.GraphSubmitted(self.session, seq, header, columns, message.raw)
+        return message
+
+    def connect(self, queue: Queue) -> None:
+        """A new engine: say hello; the rest follows its answer."""
+        self._queue = None
+        open_seq = min((s for s in self.submissions if not self._complete(s)), default=0)
+        queue.post(msg.SessionOpened(self.session, open_seq))
+        queue.post(msg.KindDefined(self.session, 1, kind("one")))
+        self._greeting = queue
+
+    def disconnect(self) -> None:
+        """The engine died."""
+        self._queue = None
+
+    def _cancel_something(self) -> None:
+        if self._queue is None or not self._sent:
+            return
+        submission = self.submissions[self._random.randrange(1, self._sent + 1)]
+        node = None if self._random.random() < 0.5 else self._random.randrange(submission.size)
+        if node is None:
+            submission.cancelled_all = True
+        else:
+            submission.cancelled.add(node)
+        self._queue.post(msg.CancelAsked(self.session, self._next_query, f"{self.session}-{submission.seq}", node))
+        self._next_query += 1
+
+    # --- being told -----------------------------------------------------------------------------------------------
+
+    def receive(self, tell: object) -> None:
+        """A frame arrives."""
+        assert isinstance(tell, fx.Tell)
+        body = tell.body
+        if tell.frame == "H":
+            self._greeted(body["acked_seq"])
+        elif tell.frame == "A":
+            self.acked = max(self.acked, body[0])
+        elif tell.frame == "R":
+            for seq, nodes, values in body:
+                for node, value in zip(nodes, values, strict=True):
+                    self._note_loose(seq, node, ("succeeded", value))
+        elif tell.frame == "F":
+            for seq, node, state, _ in body:
+                self._note((seq, 0 if node is None else node), (state, None))
+        elif tell.frame == "N":
+            for seq, _, state, counts, _ in body:
+                self._note_ended(seq, state, counts)
+        elif tell.frame == "J":
+            raise AssertionError(f"refused: {body}")
+
+    def _greeted(self, last: int) -> None:
+        assert last >= self.acked
+        self._queue = self._greeting
+        for seq in range(last + 1, self._sent + 1):
+            self._queue.post(self._message(seq))
+
+    def _note_loose(self, seq: int, node: int, what: tuple[str, Any]) -> None:
+        """Bundles of single tasks answer with their first number and an offset."""
+        first = self.submissions[seq]
+        if first.size == 1 and isinstance(first.message, msg.TasksSubmitted):
+            self._note((seq + node, 0), what)
+        else:
+            self._note((seq, node), what)
+
+    def _note(self, key: tuple[int, int], what: tuple[str, Any]) -> None:
+        before = self.told.setdefault(key, what)
+        assert before == what, f"{key} was told {before}, now {what}"
+        self.final[key] = what
+
+    def _note_ended(self, seq: int, state: str, counts: list[int]) -> None:
+        before = self.ended.setdefault(seq, (state, counts))
+        assert before == (state, counts), f"run {seq} ended {before}, now {(state, counts)}"
+        self._read_states(seq)
+
+    def _read_states(self, seq: int) -> None:
+        """What a query would say about the nodes of a run that ended."""
+        core = self.world.core
+        run = None if core is None else core.scheduler.book.session(self.session).find(seq)
+        if run is None:
+            return
+        for node in range(self.submissions[seq].size):
+            name = ("pending", "ready", "leased", "succeeded", "failed", "cancelled", "skipped")[run.state[node]]
+            self._note((seq, node), (name, run.results[node] if name == "succeeded" else None))
+
+    def of_lease(self, session: str, seq: int, node: int, run: Any) -> tuple[Submission, int]:
+        """The submission and node that a lease belongs to."""
+        assert session == self.session
+        if run.is_graph or run.is_map:
+            return self.submissions[seq], node
+        return self.submissions[seq + node], 0
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _complete(self, seq: int) -> bool:
+        return all((seq, node) in self.told for node in range(self.submissions[seq].size))
+
+    def satisfied(self) -> bool:
+        """Whether everything was answered."""
+        return all(self._complete(seq) for seq in self.submissions)
+
+    def missing(self) -> list[tuple[int, int]]:
+        """What was not."""
+        return [(seq, n) for seq, s in self.submissions.items() for n in range(s.size) if (seq, n) not in self.told]

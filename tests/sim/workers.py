@@ -1,0 +1,209 @@
+"""Fake workers: they keep the contract of a worker process, and break where real ones do.
+
+Fault model:
+- dies at any moment: idle, with claimed leases, while executing; what it had sent still arrives before its death is known;
+- hangs: an execution never ends, and ignores being asked to stop (the escalation must end it);
+- answers late: results that were on the way when it was given up still arrive;
+- answers twice: the same result frame is delivered again;
+- cannot start at all, some times in a row.
+It never claims a lease that was revoked, and never starts one that it did not claim: that is the lease table's contract.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import orjson
+
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from actors.protocol.states import LeaseState
+from tests.sim.clock import Clock, Queue
+
+
+@dataclass(frozen=True)
+class Chances:
+    """Probabilities of one simulated world."""
+
+    crash: float = 0.0
+    hang: float = 0.0
+    double: float = 0.0
+    boot_failure: float = 0.0
+    cooperative: float = 0.5
+
+
+@dataclass
+class Lease:
+    """One lease as the worker received it."""
+
+    serial: int
+    run: Any
+    kind: Any
+    node: int
+    attempt: int
+    item: Any
+
+
+class FakeWorker:
+    """One incarnation. `started(lease)` is called when an execution starts and returns its outcome."""
+
+    def __init__(
+        self,
+        number: int,
+        clock: Clock,
+        random: Random,
+        chances: Chances,
+        say: Callable[[object], None],
+        execute: Callable[[Lease], tuple[str, Any]],
+    ) -> None:
+        self.number = number
+        self.pid = 10_000 + number
+        self.alive = True
+        self.table: dict[int, LeaseState] = {}
+        self.current = 0
+        self.started_ns = 0
+        self._clock = clock
+        self._random = random
+        self._chances = chances
+        self._out = Queue(clock, say)
+        self._execute = execute
+        self._inbox: deque[Lease] = deque()
+        self._claimed: deque[Lease] = deque()
+        self._stops: set[int] = set()
+        self._draining = False
+        self._stuck = False
+        self._executing: Lease | None = None
+
+    def boot(self) -> None:
+        """Come up, or not."""
+        if self._random.random() < self._chances.boot_failure:
+            self._out.post(msg.WorkerCannotBoot(self.number, "no such module"))
+            self.die("exit code 1", 0)
+            return
+        self._out.post(msg.WorkerHello(self.number, self.pid))
+
+    def grant(self, effect: fx.LeaseWork) -> None:
+        """The engine enters leases in the table, before the message is sent."""
+        for serial in range(effect.serial, effect.serial + len(effect.nodes)):
+            self.table[serial] = LeaseState.LEASED
+
+    def receive(self, effect: fx.LeaseWork) -> None:
+        """Work arrives."""
+        for i, node in enumerate(effect.nodes):
+            attempt = effect.attempts[i] if effect.attempts else 1
+            self._inbox.append(Lease(effect.serial + i, effect.run, effect.kind, node, attempt, effect.items[i]))
+        self._go_on()
+
+    def revoke(self, serials: tuple[int, ...]) -> tuple[int, ...]:
+        """Compare-and-set LEASED to REVOKED; returns the serials won."""
+        won = tuple(s for s in serials if self.table.get(s) is LeaseState.LEASED)
+        for serial in won:
+            self.table[serial] = LeaseState.REVOKED
+        return won
+
+    def ask_cancel(self, serial: int, reason: int) -> None:
+        """A cooperative stop, which the handler may ignore."""
+        self._stops.add(serial)
+        if self.current == serial and self._random.random() < self._chances.cooperative:
+            kind = "cancelled" if reason == 1 else "timeout"
+            self._clock.at(self._clock.now_ns + 10_000, lambda: self._stopped(serial, kind))
+
+    def drain(self) -> None:
+        """Finish what runs, claim no more, exit."""
+        self._draining = True
+        self._go_on()
+
+    def die(self, status: str, signal: int) -> None:
+        """End now. What was sent still arrives, then the death."""
+        if not self.alive:
+            return
+        self.alive = False
+        claimed = tuple(s for s, state in self.table.items() if state is LeaseState.RUNNING)
+        self._out.post(msg.WorkerExited(self.number, status, signal, self.current, self.started_ns, claimed))
+
+    def cut(self) -> None:
+        """The engine died, so this worker and all it said is gone."""
+        self.alive = False
+        self._out.cut()
+
+    def _go_on(self) -> None:
+        if not self.alive or self.current or self._stuck:
+            return
+        if not self._claimed and not self._draining:
+            self._claim()
+        if not self._claimed:
+            if self._draining:
+                self.die("exit code 0", 0)
+            return
+        lease = self._claimed.popleft()
+        self.current, self.started_ns = lease.serial, self._clock.now_ns
+        self._executing = lease
+        if self._random.random() < self._chances.crash:
+            delay = self._random.randrange(1_000, 3_000_000)
+            self._clock.at(self._clock.now_ns + delay, lambda: self.die("killed by SIGKILL", 9))
+            if self._random.random() < 0.5:
+                self._execute(lease)
+                self._stuck = True
+                return
+        outcome = self._execute(lease)
+        if self._random.random() < self._chances.hang:
+            self._stuck = True
+            return
+        duration = self._random.choice((1_000, 50_000, 2_000_000))
+        self._clock.at(self._clock.now_ns + duration, lambda: self._finish(lease, outcome))
+
+    def _claim(self) -> None:
+        for _ in range(self._random.choice((1, 1, 4))):
+            while self._inbox:
+                lease = self._inbox.popleft()
+                if self.table[lease.serial] is LeaseState.LEASED:
+                    self.table[lease.serial] = LeaseState.RUNNING
+                    self._claimed.append(lease)
+                    break
+
+    def _finish(self, lease: Lease, outcome: tuple[str, Any]) -> None:
+        if not self.alive or self.current != lease.serial:
+            return
+        self.current = 0
+        self.table[lease.serial] = LeaseState.FREE
+        what, value = outcome
+        if what == "ok":
+            groups = [[lease.serial, lease.run.no, [lease.node], [value], self.started_ns, [self._clock.now_ns - self.started_ns]]]
+            raw = orjson.dumps([self.pid, groups])
+            self._post(msg.WorkerDone(self.number, orjson.loads(raw)[1], raw))
+        elif what == "spawn":
+            block, value = value
+            raw = orjson.dumps([lease.serial, lease.run.no, lease.node, block])
+            self._post(msg.WorkerSpawned(self.number, lease.serial, block, raw))
+            self._finish_again(lease, value)
+        else:
+            failure = {"kind": what, "type": "builtins.ValueError", "message": str(value), "traceback": ""}
+            row = [lease.serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]
+            self._post(msg.WorkerFailed(self.number, [row]))
+        self._go_on()
+
+    def _finish_again(self, lease: Lease, value: Any) -> None:
+        groups = [[lease.serial, lease.run.no, [lease.node], [value], self.started_ns, [1]]]
+        raw = orjson.dumps([self.pid, groups])
+        self._post(msg.WorkerDone(self.number, orjson.loads(raw)[1], raw))
+
+    def _post(self, message: object) -> None:
+        self._out.post(message)
+        if self._random.random() < self._chances.double and isinstance(message, msg.WorkerDone):
+            self._out.post(message)
+
+    def _stopped(self, serial: int, kind: str) -> None:
+        if not self.alive or self.current != serial:
+            return
+        self._stuck = False
+        lease, self._executing = self._executing, None
+        assert lease is not None
+        self.current = 0
+        self.table[serial] = LeaseState.FREE
+        failure = {"kind": kind, "type": "AttemptCancelled", "message": "stopped", "traceback": ""}
+        self._post(msg.WorkerFailed(self.number, [[serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]]))
+        self._go_on()
