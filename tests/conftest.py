@@ -1,0 +1,100 @@
+"""What every test is held to: it leaves nothing behind, and says so when it is slow.
+
+Concurrency: one pytest process; tests start processes of their own. Limits: what a fixture of wider scope leaves behind
+is found at the end of the session, not at the test that made it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Final
+
+import hypothesis
+import pytest
+
+from tests import leaks
+
+SLOW_S: Final = 0.25
+SLOW_SHOWN: Final = 15
+SEEDS_DEFAULT: Final = 25
+UNMARKED: Final[pytest.StashKey[list[tuple[float, str]]]] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seeds", type=int, default=SEEDS_DEFAULT, help="how many simulated runs (tests/sim)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Mark what descends from this run; no deadlines for Hypothesis, because a shared machine pauses now and then."""
+    os.environ[leaks.MARK] = uuid.uuid4().hex
+    config.stash[UNMARKED] = []
+    hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
+    hypothesis.settings.load_profile("house")
+
+
+@pytest.fixture(scope="session")
+def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder that `tempfile` uses in this run, here and in every process started from here."""
+    folder = tmp_path_factory.mktemp("tempfile")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_leaves_nothing(temporary_folder: Path) -> Iterator[None]:
+    """The whole run leaves nothing behind: catches fixtures of wider scope."""
+    before = leaks.take(temporary_folder)
+    yield
+    found = leaks.found_since(before, temporary_folder)
+    if found:
+        pytest.fail("the test run left behind:\n  " + "\n  ".join(found), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing(request: pytest.FixtureRequest, temporary_folder: Path) -> Iterator[None]:
+    """Each test leaves nothing behind: descriptors, threads, processes, shared memory, temporary files."""
+    if request.node.get_closest_marker("leaks"):
+        yield
+        return
+    before = leaks.take(temporary_folder)
+    yield
+    found = leaks.found_since(before, temporary_folder)
+    if found:
+        pytest.fail("the test left behind:\n  " + "\n  ".join(found), pytrace=False)
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    """A path for a state folder, not yet made."""
+    return tmp_path / "state"
+
+
+@pytest.fixture(scope="session")
+def seeds(request: pytest.FixtureRequest) -> int:
+    """How many simulated runs were asked for."""
+    return int(request.config.getoption("--seeds"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call" and report.duration > SLOW_S and not item.get_closest_marker("slow"):
+        item.config.stash[UNMARKED].append((report.duration, item.nodeid))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the tests that took over 250 ms and are not marked slow. A report, not a failure: machines differ."""
+    unmarked = config.stash[UNMARKED]
+    if unmarked:
+        terminalreporter.section(f"{len(unmarked)} tests over {SLOW_S * 1000:.0f} ms without the mark slow", sep="-")
+        for duration, name in sorted(unmarked, reverse=True)[:SLOW_SHOWN]:
+            terminalreporter.line(f"{duration:7.2f} s  {name}")

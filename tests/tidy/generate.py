@@ -1,0 +1,105 @@
+"""Writes what the documents take from the code, between `<!-- name: begin ... -->` and `<!-- name: end -->`.
+
+`python -m tests.tidy.generate` (or `make docs`) rewrites; a test fails where a document differs. A crash on the way
+leaves each document as it was or as it should be: the new text is put in its place by a rename.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from actors.protocol import errors, states
+from tests.tidy.tree import ROOT
+
+
+def state_tables() -> dict[str, Mapping[Enum, Mapping[Enum, Enum]]]:
+    """The transition tables by name: NODE_TABLE -> node."""
+    return {
+        name.removesuffix("_TABLE").lower(): table
+        for name, table in vars(states).items()
+        if name.endswith("_TABLE") and isinstance(table, Mapping)
+    }
+
+
+def drawing(table: Mapping[Enum, Mapping[Enum, Enum]]) -> str:
+    """A Mermaid state diagram: the first state of the enumeration is the start, one arrow for events of one outcome."""
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {label(next(iter(table)))}"]
+    for state, arrows in table.items():
+        by_outcome: dict[Enum, list[str]] = {}
+        for event, outcome in arrows.items():
+            by_outcome.setdefault(outcome, []).append(label(event))
+        lines += [f"    {label(state)} --> {label(to)}: {', '.join(events)}" for to, events in by_outcome.items()]
+        if not arrows:
+            lines.append(f"    {label(state)} --> [*]")
+    return "\n".join([*lines, "```"])
+
+
+def label(member: Enum) -> str:
+    """A member as the drawings name it."""
+    return member.name.lower()
+
+
+def error_classes(base: type[Any] = errors.MainspringError) -> Iterator[type[Any]]:
+    """All classes of ours below this one."""
+    for below in base.__subclasses__():
+        if below.__module__ == errors.__name__:
+            yield below
+            yield from error_classes(below)
+
+
+def error_table() -> str:
+    """All errors by code: code, class, family, meaning, hint."""
+    rows = ["| code | error | family | what it means | what to do |", "|---|---|---|---|---|"]
+    for error in sorted(dict.fromkeys(error_classes()), key=lambda one: one.code):
+        meaning = " ".join(str(error.__doc__).split()).partition(" Args:")[0]
+        family = error.family + (", retryable" if getattr(error, "retryable", False) else "")
+        cells = [error.code, f"`{error.__name__}`", family, meaning, error.hint]
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows)
+
+
+def parts() -> dict[str, dict[str, Callable[[], str]]]:
+    """Document -> name of the part -> what writes it."""
+    drawings: dict[str, Callable[[], str]] = {
+        f"{name} states": partial(drawing, table) for name, table in state_tables().items()
+    }
+    return {"README.md": {"errors": error_table}, "actors/ARCHITECTURE.md": drawings}
+
+
+def filled(text: str, name: str, content: str) -> str:
+    """The document with one of its parts written anew.
+
+    Raises:
+        LookupError: The document has no such part.
+    """
+    pattern = re.compile(rf"(<!-- {re.escape(name)}: begin[^\n]*-->\n).*?(<!-- {re.escape(name)}: end -->)", re.DOTALL)
+    new, count = pattern.subn(lambda match: f"{match[1]}{content}\n{match[2]}", text)
+    if count != 1:
+        raise LookupError(f"expected one part named {name!r}, found {count}")
+    return new
+
+
+def expected(document: str) -> str:
+    """The document as it should be."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for name, write in parts()[document].items():
+        text = filled(text, name, write())
+    return text
+
+
+def main() -> None:
+    """Rewrite every document."""
+    for document in parts():
+        path = ROOT / document
+        aside = path.with_suffix(".new")
+        aside.write_text(expected(document), encoding="utf-8")
+        os.replace(aside, path)
+
+
+if __name__ == "__main__":
+    main()
