@@ -6,8 +6,8 @@ front of the oldest group in chunks, runs them in order, and sends what came out
 States: open -> draining (claims nothing more). A lease: waiting here -> claimed (by the host, by compare-and-set in the
 lease table) -> ended; or asked to stop while waiting, then it ends without having run.
 
-Invariants (`check_invariants`): groups are in ascending order of serials; no group is empty; stop requests are kept only for
-serials that may still start, so they are bounded by the leases held.
+Invariants (`check_invariants`): groups are in ascending order of serials; no group is empty; stop requests are kept
+only for serials that may still start, so they are bounded by the leases held.
 Concurrency: one thread. Limit: a chunk is of one group, so many groups of one task are claimed one by one.
 """
 

@@ -1,11 +1,11 @@
 """How many leases a worker claims at a time, by the measured duration of their kind.
 
-A claim costs a system call or two, so short tasks are claimed many at a time; what is claimed can no longer be taken back and
-given to an idle worker, so long ones are claimed singly. The size aims at `limits.CLAIM_TARGET_NS` of work.
+A claim costs a system call or two, so short tasks are claimed many at a time; what is claimed can no longer be taken
+back and given to an idle worker, so long ones are claimed singly. The size aims at `limits.CLAIM_TARGET_NS` of work.
 
 An unknown kind starts at one, and a size at most doubles from claim to claim: a first task that happened to be quick (a
-cache hit, an early return) must not make hundreds wait behind a slow second one. One slow claim shrinks the size at once,
-because the average of a claim counts in full when it is above the running average.
+cache hit, an early return) must not make hundreds wait behind a slow second one. One slow claim shrinks the size at
+once, because the average of a claim counts in full when it is above the running average.
 
 Prior art: guided self-scheduling (Polychronopoulos and Kuck, 1987), with measured instead of remaining work.
 """

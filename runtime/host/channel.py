@@ -1,8 +1,8 @@
 """Messages with file descriptors between spawner, face and engine: u32 length + JSON, descriptors by SCM_RIGHTS.
 
 Purpose: the slow, rare talk about processes. Work never travels here.
-Each message says in "fds" how many descriptors belong to it; a stream keeps descriptors in order, so counting pairs them.
-Invariants: a message is delivered whole or not at all; received descriptors are not inherited by `exec`.
+Each message says in "fds" how many descriptors belong to it; a stream keeps descriptors in order, so counting pairs
+them. Invariants: a message is delivered whole or not at all; received descriptors are not inherited by `exec`.
 Concurrency: one thread at a time for each direction.
 """
 
@@ -59,7 +59,10 @@ class Channel:
             self.sock.sendall(data[sent:])
 
     def post(self, body: dict[str, Any]) -> None:
-        """Send without waiting: what the kernel does not take now goes with the next `flush`. A peer that is gone is ignored."""
+        """Send without waiting: what the kernel does not take now goes with the next `flush`.
+
+        A peer that is gone is ignored.
+        """
         self._outbox += _encoded(body, 0)
         self.flush()
 

@@ -1,10 +1,10 @@
 """The spawner's children: forked, signalled as groups, reaped, and their orphans swept.
 
-States of a child: alive -> exited (still a zombie: its pid cannot be reused) -> reaped. Its group is killed while it is a
-zombie, so that a signal never reaches a stranger who got the same pid.
+States of a child: alive -> exited (still a zombie: its pid cannot be reused) -> reaped. Its group is killed while it is
+a zombie, so that a signal never reaches a stranger who got the same pid.
 
-Invariants: whatever is a child of this process and not in the table is an orphan of a dead worker, because workers adopt
-their own descendants while they live; such a one is killed and reaped. There is no zombie after `reap`.
+Invariants: whatever is a child of this process and not in the table is an orphan of a dead worker, because workers
+adopt their own descendants while they live; such a one is killed and reaped. There is no zombie after `reap`.
 Concurrency: one thread, no event loop underneath; that is what makes `fork` safe here.
 """
 
@@ -58,7 +58,9 @@ class ChildTable:
         """The worker of this id, if it is not reaped yet."""
         return next((c for c in self._children.values() if c.role == "worker" and c.worker == number), None)
 
-    def fork(self, role: Literal["engine", "worker"], worker: int, body: Callable[[], None], close: Iterable[int]) -> Child:
+    def fork(
+        self, role: Literal["engine", "worker"], worker: int, body: Callable[[], None], close: Iterable[int]
+    ) -> Child:
         """Fork a child that leads its own session, closes descriptors that are not its business, and runs `body`.
 
         Raises:
@@ -83,7 +85,10 @@ class ChildTable:
                 os.kill(child.pid, signum)
 
     def reap(self) -> list[tuple[Child, int]]:
-        """Reap all that exited, killing what is left of their groups first. Returns known ones with their wait status."""
+        """Reap all that exited, killing what is left of their groups first.
+
+        Returns known ones with their wait status.
+        """
         ended: list[tuple[Child, int]] = []
         for _ in range(_SWEEPS_MAX):
             reaped = self._reap_exited(ended)

@@ -65,7 +65,10 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def start_time(pid: int) -> int:
-    """When the process started, in units of its platform; 0 when there is none. With the pid it names a process for good."""
+    """When the process started, in units of its platform; 0 when there is none.
+
+    With the pid it names a process for good.
+    """
     if LINUX:
         fields = _stat(pid)
         return int(fields[_STAT_START]) if fields else 0
@@ -89,7 +92,10 @@ def child_pids(pid: int) -> list[int]:
 
 
 def kill_sessions(leaders: Mapping[int, int]) -> None:
-    """SIGKILL whoever is in a session led by one of these (pid: start time). For what is left when no parent can do it."""
+    """SIGKILL whoever is in a session led by one of these (pid: start time).
+
+    For what is left when no parent can do it.
+    """
     ours = {pid for pid, started in leaders.items() if start_time(pid) in (0, started)}
     for pid in _pids() if LINUX and ours else []:
         fields = _stat(pid)

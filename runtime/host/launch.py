@@ -2,11 +2,11 @@
 
 Purpose: starting and ending processes without knowing how that is done.
 
-`Launcher` works in any thread, inside a running loop, in notebooks and web servers: it installs no signal handler, starts
-no thread, and gives the spawner a session of its own, so that Ctrl-C on a terminal reaches the program only.
-What a crash leaves behind: nothing. If the host is killed, the spawner ends all; if the spawner is killed, the kernel ends
-its children and `Launcher` kills what they left in their sessions; if both are killed at once, engine and workers die
-with them, and only processes that handlers had started and detached may survive.
+`Launcher` works in any thread, inside a running loop, in notebooks and web servers: it installs no signal handler,
+starts no thread, and gives the spawner a session of its own, so that Ctrl-C on a terminal reaches the program only.
+What a crash leaves behind: nothing. If the host is killed, the spawner ends all; if the spawner is killed, the kernel
+ends its children and `Launcher` kills what they left in their sessions; if both are killed at once, engine and workers
+die with them, and only processes that handlers had started and detached may survive.
 """
 
 from __future__ import annotations
@@ -157,7 +157,10 @@ class Launcher:
 
 
 class WorkerStarter:
-    """The engine's side: starts workers and signals them. All events come from `receive`; nothing here waits for a worker."""
+    """The engine's side: starts workers and signals them.
+
+    All events come from `receive`; nothing here waits for a worker.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self._channel = Channel(sock)
@@ -243,7 +246,10 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
 
 
 def _forget_in_forks(launcher: Launcher) -> None:
-    """A fork of the host must not hold our socket: the spawner would not see that the host ended, and nobody owns a fork."""
+    """A fork of the host must not hold our socket: the spawner would not see that the host ended.
+
+    And nobody owns a fork.
+    """
     known = weakref.ref(launcher)
 
     def in_child() -> None:

@@ -1,7 +1,7 @@
 """The spawner: a small single-threaded process that has imported the runtime and forks engine and workers quickly.
 
-Purpose: the one parent of all our processes. Because it has no threads, `fork` is safe; because it is the parent, it knows
-who is alive without a pid race; because it does nothing else, it answers at once.
+Purpose: the one parent of all our processes. Because it has no threads, `fork` is safe; because it is the parent, it
+knows who is alive without a pid race; because it does nothing else, it answers at once.
 
 Started by `launch.Launcher` as `python -c BOOTSTRAP FD PATH`. Talks with the face and with the engine over `channel`.
 
@@ -11,10 +11,10 @@ Started by `launch.Launcher` as `python -c BOOTSTRAP FD PATH`. Talks with the fa
     spawner -> engine   spawned {worker, pid, start_time}  refused {worker, text}  exited {worker, pid, status}
 
 Invariants:
-- The face is gone (its socket ends, or its process, watched by pidfd because a fork of the host may hold the socket): all
-  children are killed and reaped, then the spawner exits.
-- The engine is gone: its workers are killed and reaped before the face hears of it, so that a new engine never meets old
-  workers.
+- The face is gone (its socket ends, or its process, watched by pidfd because a fork of the host may hold the socket):
+  all children are killed and reaped, then the spawner exits.
+- The engine is gone: its workers are killed and reaped before the face hears of it, so that a new engine never meets
+  old workers.
 - Never a zombie, never an orphan (see `children`).
 Signals: SIGTERM, SIGINT and SIGHUP are ignored; the face decides. Children start with default actions.
 """
@@ -123,7 +123,9 @@ class Spawner:
         ours, theirs = socket.socketpair()
         try:
             body = partial(_enter, message.body, message.fds, theirs)
-            self._engine = self._children.fork("engine", 0, body, [*self._private_fds(), ours.fileno(), self._lifeline_read])
+            self._engine = self._children.fork(
+                "engine", 0, body, [*self._private_fds(), ours.fileno(), self._lifeline_read]
+            )
         except OSError as refusal:
             ours.close()
             self._face.post({"did": "refused", "text": f"cannot start the engine process: {refusal}"})
@@ -167,7 +169,10 @@ class Spawner:
             self._bury_engine(engine_status)
 
     def _tell_face(self, body: dict[str, Any]) -> None:
-        """News of workers help the face to clean up after us. One that does not listen misses some; nothing piles up."""
+        """News of workers help the face to clean up after us.
+
+        One that does not listen misses some; nothing piles up.
+        """
         if not self._face.wants_write:
             self._face.post(body)
 

@@ -1,0 +1,218 @@
+"""TaskContext: what a handler can know of its attempt and say while it runs.
+
+A handler asks for it with a parameter annotated `TaskContext`; the worker fills it in. It belongs to one attempt and is
+dead after it. A light module: it is imported by every worker, and by user code.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import orjson
+
+from actors.protocol import limits
+from actors.protocol.errors import AttemptCancelled, AttemptTimeout, GraphError, RuntimeClosed
+
+if TYPE_CHECKING:
+    from runtime.flow import Flow, Node
+    from runtime.host.results import Place
+    from runtime.mail.codec import Codec
+
+PROGRESS_NS: Final = 50_000_000
+"""Between two progress reports of one attempt that are sent; of those in between only the latest would matter."""
+_TIMEOUT: Final = 2
+_NS: Final = 1e9
+
+
+class AttemptView(Protocol):
+    """What a context needs of the worker that runs its attempt."""
+
+    place: Place
+    attempt: int
+    deadline_ns: int | None
+    codec: Codec
+    node_types: list[str]
+
+    def stop_reason(self) -> int:
+        """Why the attempt shall stop (1 cancel, 2 timeout); 0 when it may go on."""
+
+    def tell(self, letter: bytes, body: list[Any]) -> None:
+        """Send a frame to the engine."""
+
+
+class TaskContext:
+    """One attempt, seen from inside.
+
+    Attributes:
+        run_id: The run that the task belongs to.
+        node: Number of the task's node in its run.
+        attempt: 1 for the first attempt, 2 for the first retry, and so on.
+        idempotency_key: The same for all attempts of this node and different from all others: give it to outside
+            services, so that an attempt that is repeated after a crash is recognised there.
+    """
+
+    __slots__ = ("_flow", "_progress_ns", "_view", "attempt", "idempotency_key", "node", "run_id")
+
+    def __init__(self, view: AttemptView) -> None:
+        """Made by the worker."""
+        self._view: AttemptView | None = view
+        self._flow: Flow | None = None
+        self._progress_ns = 0
+        self.run_id = view.place.run_key
+        self.node = view.place.node
+        self.attempt = view.attempt
+        self.idempotency_key = f"{view.place.run_key}/{view.place.node}"
+
+    def __repr__(self) -> str:
+        return f"<TaskContext {self.idempotency_key} attempt {self.attempt}>"
+
+    # --- time and cancel ------------------------------------------------------------------------------------------
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When the attempt runs into its timeout, on the clock of `time.monotonic_ns`; None without a timeout."""
+        return self._open().deadline_ns
+
+    def remaining(self) -> float | None:
+        """Seconds until the timeout, not below 0.
+
+        Returns:
+            The seconds; None without a timeout.
+        """
+        deadline_ns = self._open().deadline_ns
+        return None if deadline_ns is None else max(0.0, (deadline_ns - time.monotonic_ns()) / _NS)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the attempt was asked to stop, by a cancel or by its timeout. For loops that end in their own way."""
+        return self._open().stop_reason() != 0
+
+    def check_cancelled(self) -> None:
+        """End the attempt here if it was asked to stop.
+
+        Raises:
+            AttemptCancelled: It was cancelled. AttemptTimeout: it ran over its timeout.
+        """
+        reason = self._open().stop_reason()
+        if reason:
+            raise (AttemptTimeout if reason == _TIMEOUT else AttemptCancelled)("stopped by the engine")
+
+    # --- saying ---------------------------------------------------------------------------------------------------
+
+    def progress(self, done: float, total: float = 1.0, text: str = "") -> None:
+        """Report progress. Cheap enough for inner loops: at most 20 reports a second are sent, and the last one.
+
+        Args:
+            done: How much is done.
+            total: How much there is.
+            text: A short remark.
+        """
+        view = self._open()
+        now_ns = time.monotonic_ns()
+        if now_ns - self._progress_ns >= PROGRESS_NS or done >= total:
+            self._progress_ns = now_ns
+            view.tell(b"P", [view.place.serial, float(done), float(total), _clean(text)])
+
+    def log(self, text: str) -> None:
+        """Add a line to the story of this task.
+
+        Args:
+            text: The line; cut after `limits.MESSAGE_CHARS_MAX` characters.
+        """
+        view = self._open()
+        view.tell(b"O", [view.place.serial, "log", _clean(text)])
+
+    # --- more nodes -----------------------------------------------------------------------------------------------
+
+    def spawn(
+        self,
+        fn: Callable[..., Any],
+        /,
+        *args: Any,
+        id: str | None = None,  # noqa: A002  the word that users know
+        after: Iterable[Node[Any]] = (),
+        **kwargs: Any,
+    ) -> Node[Any]:
+        """Add a node to this run. It starts after this attempt has succeeded; if it does not, the node never was.
+
+        Args:
+            fn: A task or any importable function.
+            args: Arguments; nodes spawned before by this attempt stand for their results.
+            id: A name for the node, unique among those of this attempt.
+            after: Nodes spawned before by this attempt that must have ended first.
+            kwargs: Keyword arguments.
+
+        Returns:
+            The node, for `args` and `after` of others.
+
+        Raises:
+            HandlerRefused: The function cannot be a handler. PayloadError: an argument cannot be stored.
+            MissingNode: A node of another attempt or flow. DuplicateNode: the id is taken.
+        """
+        self._open()
+        if self._flow is None:
+            from runtime.flow import Flow  # lazy: few handlers spawn
+
+            self._flow = Flow(f"spawned by {self.idempotency_key}")
+        return self._flow.add(fn, *args, id=id, after=after, **kwargs)
+
+    # --- for the worker -------------------------------------------------------------------------------------------
+
+    def spawned(self) -> bytes | None:
+        """The frame with the nodes that were spawned; None when there are none.
+
+        Raises:
+            GraphError: They are too many for one message. UnknownNodeType, PayloadError: as at submission.
+        """
+        if self._flow is None:
+            return None
+        view = self._open()
+        place, block = view.place, _block(self._flow, view)
+        frame = b"S" + orjson.dumps([place.serial, place.run_no, place.node, block])
+        if len(frame) > limits.SPAWNED_BYTES_MAX:
+            raise GraphError(
+                f"the {block['n']} spawned nodes take {len(frame):,} bytes; at most {limits.SPAWNED_BYTES_MAX:,} "
+                "from one attempt: let spawned tasks spawn the rest"
+            )
+        return frame
+
+    def close(self) -> None:
+        """The attempt has ended."""
+        self._view = self._flow = None
+
+    def _open(self) -> AttemptView:
+        if self._view is None:
+            raise RuntimeClosed(f"the attempt of {self!r} has ended; its context can no longer be used")
+        return self._view
+
+
+def _block(flow: Flow, view: AttemptView) -> dict[str, Any]:
+    """A flow's nodes as columns whose numbers are relative to the block."""
+    from actors.protocol.graph import decode  # lazy: few handlers spawn
+
+    def node_type_for(name: str) -> str:
+        return name if not view.node_types or name in view.node_types else view.node_types[0]
+
+    header, columns = decode(flow.container(view.codec, view.place.run_key, node_type_for))
+    size = columns.size
+    after = columns.after
+    offsets = columns.after_off
+    return {
+        "n": size,
+        "kinds": header["kinds"],
+        "kind_of": list(columns.kind_of) if columns.kind_of is not None else [0] * size,
+        "deps": [list(columns.deps[columns.deps_off[i] : columns.deps_off[i + 1]]) for i in range(size)],
+        "after": [
+            list(after[offsets[i] : offsets[i + 1]]) if after is not None and offsets is not None else []
+            for i in range(size)
+        ],
+        "items": columns.items if columns.items is not None else [None] * size,
+        "ids": [columns.ids.get(i) for i in range(size)],
+    }
+
+
+def _clean(text: str) -> str:
+    """Text that any reader can take: no lone surrogates, not too long."""
+    return str(text)[: limits.MESSAGE_CHARS_MAX].encode("utf-8", "backslashreplace").decode()

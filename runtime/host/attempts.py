@@ -1,0 +1,251 @@
+"""One attempt on the main thread: decode its arguments, call, await, encode its result; and stop it when asked.
+
+Shared by the simple and the general path of `worker_process`. Nothing here is per batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic_ns
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any, Final
+
+from actors.protocol.errors import HandlerRefused
+from actors.worker import WorkGroup
+from runtime.context import TaskContext
+from runtime.host.handlers import Handler
+from runtime.host.results import SCALARS, Place
+from runtime.host.station import STOP_SIGNALS, PayloadRefused, Station
+
+_PLAIN_CONTAINERS: Final = frozenset({dict, list, tuple, set, bytes})
+
+
+class Stopper:
+    """Delivers a stop request to the attempt that runs on the main thread.
+
+    States: idle; shielded (our own code runs on behalf of the handler: a request waits until the shield ends);
+    awaiting (the attempt is a coroutine on `loop`: its task is cancelled). A request is delivered once.
+    """
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self._serial = 0
+        self._reason = 0
+        self._shields = 0
+        self._waits = False
+
+    def stop(self, serial: int, reason: int) -> None:
+        """Stop the attempt that runs now. On the main thread; raises the control signal in the handler if it can."""
+        self._serial, self._reason = serial, reason
+        if self._shields:
+            self._waits = True
+        elif self.task is not None and self.loop is not None:
+            self.loop.call_soon_threadsafe(self.task.cancel)
+        else:
+            self._raise()
+
+    def reason_for(self, serial: int) -> int:
+        """Why this attempt was stopped; 0 when it was not."""
+        return self._reason if self._serial == serial else 0
+
+    @contextmanager
+    def shield(self) -> Iterator[None]:
+        """Keep the main thread from being interrupted; a request that comes meanwhile is delivered at the end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._shields += 1
+        try:
+            yield
+        finally:
+            self._shields -= 1
+        if self._waits and not self._shields:
+            self._waits = False
+            if self.task is None:
+                self._raise()
+            else:
+                self.task.cancel()
+
+    def _raise(self) -> None:
+        raise STOP_SIGNALS.get(self._reason, STOP_SIGNALS[1])("stopped by the engine")
+
+
+class AttemptRunner:
+    """See the head of the file."""
+
+    def __init__(self, station: Station, stopper: Stopper) -> None:
+        self._station = station
+        self._codec = station.codec
+        self._stopper = stopper
+
+    # --- one attempt ----------------------------------------------------------------------------------------------
+
+    def run(
+        self, group: WorkGroup, handler: Handler, at: int, place: Place, started_ns: int
+    ) -> tuple[Any, bytes | None]:
+        """Run a task of any shape.
+
+        Returns its result as it is kept, and the frame of the nodes it adds. Runs user code.
+        """
+        args, kwargs = arguments(self._station, handler, group.items[at], group.plain)
+        context: TaskContext | None = None
+        if handler.context_arg is not None:
+            attempt = group.attempts[at] if group.attempts else 1
+            context = TaskContext(_ContextLink(self._station, self._stopper, place, handler, attempt, started_ns))
+            insert_context(handler, args, kwargs, context)
+        try:
+            value = handler.fn(*args, **kwargs)
+            if type(value) not in SCALARS:
+                value = self.settle(value, handler.pickle, place.run_key)
+            return value, context.spawned() if context is not None else None
+        finally:
+            if context is not None:
+                context.close()
+
+    def settle(self, value: Any, pickle: bool, blob_key: str) -> bytes:
+        """A result as the text that is kept, encoded now, because what it holds may be changed later. Awaits
+        coroutines.
+
+        Raises:
+            HandlerRefused: It is a generator. PayloadRefused: it cannot be stored.
+        """
+        kind = type(value)
+        if kind not in _PLAIN_CONTAINERS:
+            if kind is CoroutineType or hasattr(kind, "__await__"):
+                value = self._await(value)
+            if isinstance(value, (GeneratorType, AsyncGeneratorType)):
+                raise HandlerRefused("the handler returned a generator, which has no value; return a list instead")
+        return encode_result(self._station, value, pickle, blob_key)
+
+    def succeeded(self, place: Place, outcome: tuple[Any, bytes | None], started_ns: int) -> None:
+        """Enter a result, after the nodes that it adds."""
+        value, spawned = outcome
+        with self._station.lock:
+            if spawned is not None:
+                self._station.pile.spawned(spawned)
+            self._station.pile.result(place, value, started_ns, monotonic_ns())
+
+    def failed(self, place: Place, started_ns: int, exc: BaseException, handler: Handler | None) -> None:
+        """Enter a failure."""
+        self._station.fail(place, started_ns, exc, stopped=self._stopper.reason_for(place.serial), handler=handler)
+
+    def stopped_before_start(self, place: Place, reason: int) -> None:
+        """Enter that an attempt was stopped before it started."""
+        now_ns = monotonic_ns()
+        signal = STOP_SIGNALS.get(reason, STOP_SIGNALS[1])("stopped before it started")
+        self._station.fail(place, now_ns, signal, stopped=reason)
+
+    # --- coroutines -----------------------------------------------------------------------------------------------
+
+    def _await(self, awaitable: Awaitable[Any]) -> Any:
+        """Run a coroutine to its end on a loop that is kept; what it leaves running is cancelled."""
+        stopper = self._stopper
+        loop = stopper.loop
+        if loop is None:
+            loop = stopper.loop = new_loop()
+            asyncio.set_event_loop(loop)
+        outcome: list[Any] = []
+
+        async def attempt() -> None:
+            # Nothing leaves this coroutine, because the loop treats SystemExit and KeyboardInterrupt as its own end.
+            try:
+                outcome.append(await awaitable)
+            except BaseException as exc:
+                outcome.extend((None, exc))
+
+        stopper.task = loop.create_task(attempt())
+        try:
+            loop.run_until_complete(stopper.task)
+        finally:
+            stopper.task = None
+        left = asyncio.all_tasks(loop)
+        if left:
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+        if len(outcome) > 1:
+            raise outcome[1]
+        return outcome[0]
+
+
+class _ContextLink:
+    """What a TaskContext knows and may do; see `runtime.context.AttemptView`."""
+
+    def __init__(
+        self, station: Station, stopper: Stopper, place: Place, handler: Handler, attempt: int, started_ns: int
+    ) -> None:
+        self.place = place
+        self.attempt = attempt
+        self.deadline_ns = started_ns + handler.timeout_ns if handler.timeout_ns is not None else None
+        self.codec = station.codec
+        self.node_types: list[str] = list(station.config.get("node_type_names") or ())
+        self._station = station
+        self._stopper = stopper
+
+    def stop_reason(self) -> int:
+        """Why this attempt shall stop; 0 when it may go on."""
+        serial, reason = self._station.table.cancel_asked()
+        return reason if serial == self.place.serial else self._stopper.reason_for(self.place.serial)
+
+    def tell(self, letter: bytes, body: list[Any]) -> None:
+        """Send on the control lane."""
+        with self._stopper.shield():
+            self._station.tell(letter, body)
+
+
+# --- shared with asyncio mode -------------------------------------------------------------------------------------
+
+
+def arguments(station: Station, handler: Handler, item: Any, plain: bool) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments of a stored item.
+
+    Raises:
+        PayloadRefused: A stored value cannot be read.
+    """
+    codec, shape = station.codec, handler.shape
+    try:
+        if shape == "template":
+            template, parents = item
+            return codec.decode_template(template, codec.decode_list(parents))
+        if shape == "one":
+            return [item if plain else codec.decode(item)], {}
+        if shape == "call":
+            args, named = item
+            if plain:
+                return list(args), dict(named)
+            return codec.decode_list(args), dict(zip(named, codec.decode_list(list(named.values())), strict=True))
+        return list(item) if plain else codec.decode_list(item), {}
+    except Exception as broken:
+        raise PayloadRefused("the arguments cannot be read") from broken
+
+
+def insert_context(handler: Handler, args: list[Any], kwargs: dict[str, Any], context: TaskContext) -> None:
+    """Put the context where the handler's signature has it."""
+    if 0 <= handler.context_place <= len(args):
+        args.insert(handler.context_place, context)
+    elif handler.context_arg is not None:
+        kwargs[handler.context_arg] = context
+
+
+def encode_result(station: Station, value: Any, pickle: bool, blob_key: str) -> bytes:
+    """A result as JSON text; see `AttemptRunner.settle`."""
+    try:
+        return station.codec.encode(value, pickle=pickle, blob_key=blob_key)
+    except MemoryError:
+        raise
+    except Exception as refused:
+        raise PayloadRefused("the result cannot be stored") from refused
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A uvloop loop, or asyncio's own where uvloop does not exist."""
+    try:
+        import uvloop  # lazy: only handlers that are coroutines need it
+    except ImportError:
+        return asyncio.new_event_loop()
+    make: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return make()

@@ -1,0 +1,199 @@
+"""A worker's place of work: its queue to the engine, its lease table, what it knows of kinds, and what it has to say.
+
+Shared by both modes (`worker_process`, `worker_async`), which differ in how handlers are run. What to do next is
+decided by `actors.worker.WorkerDesk`; here its decisions become claims and frames.
+
+Concurrency: the main thread receives and claims. Sending, and everything in the pile but the columns of an open span,
+is under `lock`, because the housekeeper and threads of handlers (progress, log) send too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from actors.protocol.errors import (
+    AttemptCancelled,
+    AttemptTimeout,
+    CallerError,
+    ControlSignal,
+    PayloadError,
+    ProtocolError,
+    SkipNode,
+)
+from actors.protocol.states import FailureKind
+from actors.worker import STOP_KINDS, WorkerDesk, WorkGroup
+from runtime.host.handlers import Handler, load
+from runtime.host.housekeeping import DeadChildren, ResidentMemory
+from runtime.host.output import CapturedStreams
+from runtime.host.results import Place, ResultPile, ResultSpan
+from runtime.mail.codec import Codec
+from runtime.mail.failure import failure_of
+from runtime.mail.lease_table import LeaseTable, WorkerPulse
+from runtime.mail.link import Link
+
+PULSE_NS: Final = 100_000_000
+"""Between two looks at the own memory."""
+_ROOM_S: Final = 1.0
+"""A sender that waits for room looks again after this time, whatever it heard."""
+STOP_SIGNALS: Final[dict[int, type[ControlSignal]]] = {1: AttemptCancelled, 2: AttemptTimeout}
+"""What is raised in a handler, by the reason of the stop request."""
+
+
+class PayloadRefused(Exception):
+    """Arguments cannot be read or a result cannot be stored; its cause says why. Never leaves the worker."""
+
+
+class Station:
+    """See the head of the file."""
+
+    def __init__(
+        self, config: dict[str, Any], link: Link, table: LeaseTable, streams: CapturedStreams, codec: Codec
+    ) -> None:
+        self.config = config
+        self.link = link
+        self.table = table
+        self.streams = streams
+        self.codec = codec
+        self.lock = threading.Lock()
+        self.desk = WorkerDesk()
+        self.pid = os.getpid()
+        self.pile = ResultPile(self.pid, codec)
+        self.open_span: ResultSpan | None = None
+        self.tasks_done = 0
+        self.busy_ns = 0
+        self.dead_children = DeadChildren()
+        self._memory = ResidentMemory()
+        self._pulse_ns = 0
+        self._kinds: dict[int, dict[str, Any]] = {}
+        self._handlers: dict[int, Handler] = {}
+
+    # --- what arrives ---------------------------------------------------------------------------------------------
+
+    def take_mail(self) -> list[tuple[int, int]]:
+        """Take in what has arrived, without waiting. Returns stop requests (serial, reason)."""
+        control, work = self.link.receive()
+        for frame in work:
+            self._work(frame)
+        stops: list[tuple[int, int]] = []
+        for frame in control:
+            letter, body = frame[:1], orjson.loads(frame[1:])
+            if letter == b"C":
+                stops.append((body[0], body[1]))
+                self.desk.stop(*body)
+            elif letter == b"X":
+                self.desk.drain()
+            else:
+                raise ProtocolError(f"unknown control frame {letter!r} from the engine")
+        return stops
+
+    def _work(self, frame: bytes) -> None:
+        letter, body = frame[:1], orjson.loads(memoryview(frame)[1:])
+        if letter == b"L":
+            plain = Codec.plain(frame)
+            for serial, run_no, run_key, kind_no, nodes, attempts, items in body:
+                self.desk.accept(WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain))
+        elif letter == b"K":
+            self._kinds[body[0]] = body[1]
+            self._handlers.pop(body[0], None)
+        else:
+            raise ProtocolError(f"unknown work frame {letter!r} from the engine")
+
+    # --- handlers -------------------------------------------------------------------------------------------------
+
+    def known_handler(self, kind_no: int) -> Handler | None:
+        """The handler of a kind, if it was found before."""
+        return self._handlers.get(kind_no)
+
+    def find_handler(self, kind_no: int) -> Handler:
+        """Find the handler of a kind, importing its module. Runs user code; raises what that raises."""
+        handler = self._handlers[kind_no] = load(self._kinds[kind_no])
+        return handler
+
+    # --- what is said ---------------------------------------------------------------------------------------------
+
+    def hello(self, booted_ns: int) -> None:
+        """First words."""
+        self.tell(b"H", [self.pid, booted_ns])
+
+    def tell(self, letter: bytes, body: list[Any]) -> None:
+        """Send on the control lane; waits for room."""
+        with self.lock:
+            self._send([letter + orjson.dumps(body)], control=True)
+
+    def flush(self, now_ns: int) -> None:
+        """Send all results. Waits for room: a worker that is faster than the engine is held here."""
+        with self.lock:
+            self.send_results()
+        self.desk.flushed(now_ns)
+        self.show_pulse(now_ns)
+
+    def send_results(self) -> None:
+        """Send what waits in the pile, the open span's results included. Under the lock."""
+        frames = self.pile.frames(self.open_span)
+        if frames:
+            self._send(frames)
+
+    def _send(self, frames: Sequence[bytes], control: bool = False) -> None:
+        while frames:
+            taken = int(self.link.send(frames[0], control=True)) if control else self.link.send_many(frames)
+            frames = frames[taken:]
+            if frames:
+                self.link.wait_room(_ROOM_S)
+
+    def show_pulse(self, now_ns: int) -> None:
+        """Show counters and memory in the lease table; memory now and then."""
+        pulse = self.table.pulse()
+        memory = pulse.rss_bytes
+        if now_ns - self._pulse_ns >= PULSE_NS:
+            self._pulse_ns = now_ns
+            memory = self._memory.bytes()
+        self.table.show_pulse(WorkerPulse(self.tasks_done, memory, self.busy_ns))
+
+    # --- failures -------------------------------------------------------------------------------------------------
+
+    def fail(
+        self, at: Place, started_ns: int, exc: BaseException, *, stopped: int = 0, handler: Handler | None = None
+    ) -> None:
+        """Enter the failure of an attempt.
+
+        Args:
+            at: Which attempt.
+            started_ns: When it started.
+            exc: What ended it.
+            stopped: Reason of the stop request that was delivered to it; 0 for none.
+            handler: Its handler; None when it was not found.
+        """
+        kind = _kind_of(exc, stopped, handler is not None)
+        cause = exc.__cause__ if isinstance(exc, PayloadRefused) and exc.__cause__ is not None else exc
+        failure = failure_of(cause, kind, self.codec, handler is not None and handler.pickle)
+        with self.lock:
+            self.pile.failure(at, started_ns, time.monotonic_ns(), failure)
+
+
+def _kind_of(exc: BaseException, stopped: int, found: bool) -> FailureKind:
+    if stopped:
+        return STOP_KINDS.get(stopped, FailureKind.CANCELLED)
+    if isinstance(exc, PayloadRefused):
+        return FailureKind.PAYLOAD if isinstance(exc.__cause__, PayloadError) else FailureKind.ERROR
+    if isinstance(exc, SkipNode):
+        return FailureKind.SKIPPED
+    if isinstance(exc, AttemptTimeout):
+        return FailureKind.TIMEOUT
+    if isinstance(exc, AttemptCancelled):
+        return FailureKind.CANCELLED
+    if isinstance(exc, MemoryError):
+        return FailureKind.MEMORY
+    return FailureKind.ERROR if found or isinstance(exc, CallerError) else FailureKind.NO_HANDLER
+
+
+def default_signals() -> None:
+    """Put back what handlers may have changed and what the engine relies on: SIGTERM ends the process."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,83 @@
+"""Boot of a worker process: from descriptors to a running mode.
+
+Entered by the spawner's fork as `run(config, fds, lifeline)`.
+
+Config keys: `worker` (id), `node_type` (wire form: `name`, `mode`, `slots`), `blobs` (folder for large values, or None),
+`fsync` (whether they are made durable), `node_type_names` (all of the runtime; the first stands in for "default"),
+`main` (path of the host's main script, or None), `spin_ns`. Descriptors: those of the link, then the lease table, then
+the write end of the output pipe.
+
+A boot that fails says so with a W frame and ends; the handlers' modules are not part of it (see `handlers`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from runtime.host import kernel
+from runtime.host.handlers import ROLE, LazyMain
+from runtime.host.output import CapturedStreams
+from runtime.host.station import Station
+from runtime.host.worker_process import ProcessWorker
+from runtime.mail.blobs import BlobStore
+from runtime.mail.codec import Codec
+from runtime.mail.lease_table import CURRENT, LeaseTable
+from runtime.mail.link import Link, LinkEnds
+
+
+def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
+    """Serve until told to drain. Returns after the last word was said."""
+    entered_ns = time.monotonic_ns()
+    ROLE.worker = True
+    link = Link(LinkEnds.from_fds(fds[:-2]), "b")
+    try:
+        station = _station(config, link, fds[-2], fds[-1])
+    except BaseException as broken:
+        link.send(b"W" + orjson.dumps([f"{type(broken).__name__}: {broken}"]), control=True)
+        raise
+    kernel.adopt_orphans()
+    if config.get("main"):
+        LazyMain.install(config["main"])
+    booted_ns = time.monotonic_ns() - entered_ns
+    if config["node_type"]["mode"] == "asyncio":
+        from runtime.host.worker_async import AsyncWorker  # lazy: brings asyncio, which mode "process" does without
+
+        AsyncWorker(station, lifeline).run(booted_ns)
+    else:
+        ProcessWorker(station, lifeline).run(booted_ns)
+    _leave(station)
+
+
+def _station(config: dict[str, Any], link: Link, table_fd: int, output_fd: int) -> Station:
+    table = LeaseTable(table_fd)
+    words = table.words
+    streams = CapturedStreams(output_fd, lambda: words[CURRENT])
+    with suppress(OSError, ValueError):
+        faulthandler.enable(file=sys.__stderr__ or 2)
+    folder = config.get("blobs")
+    blobs = BlobStore(folder, fsync=bool(config.get("fsync", True))) if folder else None
+    return Station(config, link, table, streams, Codec(blobs))
+
+
+def _leave(station: Station) -> None:
+    """Orderly end: what user code registered with `atexit` runs, then the engine is told, then the process is gone.
+
+    Threads that handlers left behind are not waited for.
+    """
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    with suppress(BaseException):
+        getattr(atexit, "_run_exitfuncs", lambda: None)()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BaseException):
+            stream.flush()
+    station.tell(b"B", [])
+    os._exit(0)

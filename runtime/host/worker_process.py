@@ -1,0 +1,274 @@
+"""Mode "process": one task at a time, on the main thread, without an event loop underneath.
+
+The loop: take mail, claim a chunk, run it, and send results when time is up, when a task may take long, or when there
+is nothing left to do. `_run_simple` is the hot loop: for handlers that take plain arguments it publishes the attempt
+(two word stores), calls, and appends; everything else is per chunk or per frame.
+
+Who is being run is the lease table's CURRENT word. It is non-zero only between the first line of a `try` and the end of
+the call, so "may an exception be raised here" is one comparison: the handler of SIGUSR1 raises AttemptCancelled or
+AttemptTimeout only if the serial that shall stop is CURRENT, and not inside a shield (our own code called by the
+handler, see `Shield`). CPython runs signal handlers between bytecodes of calls and backward jumps, never between the
+stores around a call.
+
+`attention` is how others make the loop stop between two tasks: a non-empty list. It is looked at after the attempt was
+published and before it starts, so that whoever put something there and then reads CURRENT knows what will not be
+started.
+
+Known limits: a task finds the world as the one before it left it, except for working folder, standard streams, SIGTERM
+and SIGUSR1, which are put back after each chunk; environment, umask, other signals, module state and threads are not. A
+worker that is recycled after each task (`recycle_tasks=1`) finds them fresh.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import suppress
+from time import monotonic_ns
+from types import FrameType
+from typing import Final
+
+from actors.worker import WorkChunk, WorkGroup
+from runtime.host.attempts import AttemptRunner, Stopper
+from runtime.host.handlers import Handler
+from runtime.host.housekeeping import Housekeeper
+from runtime.host.results import SCALARS, Place
+from runtime.host.station import Station, default_signals
+from runtime.mail.lease_table import BUSY_NS, CURRENT, SLOT_MASK, TASKS_DONE
+
+CHILDREN_LOOK_S: Final = 0.2
+"""Between two looks at children while they live and the worker is idle."""
+CHILDREN_LOOK_NS: Final = 1_000_000_000
+"""Between two looks at children while the worker is busy."""
+LATE_NS: Final = 5_000_000
+"""A result that waits longer than this behind a running task is sent by the housekeeper."""
+
+
+class ProcessWorker:
+    """See the head of the file."""
+
+    def __init__(self, station: Station, lifeline: int) -> None:
+        self._station = station
+        self._desk = station.desk
+        self._table = station.table
+        self._words = station.table.words
+        self._spin_ns = int(station.config.get("spin_ns") or 0)
+        self._attention: list[str] = []
+        self._stopper = Stopper()
+        self._runner = AttemptRunner(station, self._stopper)
+        self._keeper = Housekeeper(lifeline, self._duty)
+        self._folder = os.getcwd()
+        self._reaped_ns = 0
+        self._in_chunk = False
+
+    def run(self, booted_ns: int) -> None:
+        """Serve until told to drain."""
+        signal.signal(signal.SIGUSR1, self._stop_asked)
+        os.register_at_fork(after_in_child=self._forked)
+        self._keeper.start()
+        station, desk = self._station, self._desk
+        station.hello(booted_ns)
+        while True:
+            station.take_mail()
+            chunk = desk.next_chunk()
+            if chunk is not None:
+                now_ns = monotonic_ns()
+                if station.pile.waiting and desk.must_flush(chunk, now_ns):
+                    station.flush(now_ns)
+                self._run_chunk(chunk)
+            else:
+                station.flush(monotonic_ns())
+                if desk.draining:
+                    break
+                self._idle()
+        self._keeper.end()
+
+    # --- between chunks -------------------------------------------------------------------------------------------
+
+    def _idle(self) -> None:
+        link, children = self._station.link, self._station.dead_children
+        while not link.wait(CHILDREN_LOOK_S if children.reap() else None, self._spin_ns):
+            pass
+
+    def _tidy(self, now_ns: int) -> None:
+        """After each chunk: put back what is cheap to put back, collect dead children now and then."""
+        self._station.streams.restore()
+        default_signals()
+        if signal.getsignal(signal.SIGUSR1) != self._stop_asked:
+            signal.signal(signal.SIGUSR1, self._stop_asked)
+        try:
+            moved = os.getcwd() != self._folder
+        except OSError:
+            moved = True
+        if moved:
+            with suppress(OSError):  # the folder is gone
+                os.chdir(self._folder)
+        if now_ns - self._reaped_ns > CHILDREN_LOOK_NS:
+            self._reaped_ns = now_ns
+            self._station.dead_children.reap()
+
+    # --- running --------------------------------------------------------------------------------------------------
+
+    def _run_chunk(self, chunk: WorkChunk) -> None:
+        group = chunk.group
+        claimed = self._table.claim(chunk.serial, chunk.count)
+        if not claimed:
+            self._desk.started(chunk.serial + chunk.count - 1)
+            return
+        if self._keeper.parked and (len(claimed) > 1 or self._station.pile.waiting):
+            self._keeper.wake()
+        started_ns = monotonic_ns()
+        self._in_chunk = True
+        if isinstance(claimed, range):
+            self._run_stretch(group, chunk.start, chunk.start + chunk.count)
+        else:
+            for serial in claimed:
+                self._run_stretch(group, serial - group.serial, serial - group.serial + 1)
+        self._in_chunk = False
+        if self._attention:
+            self._attend()
+        self._desk.started(chunk.serial + chunk.count - 1)
+        ended_ns = monotonic_ns()
+        count = len(claimed)
+        self._desk.ran(group.kind_no, count, ended_ns - started_ns)
+        words = self._words
+        self._station.tasks_done = words[TASKS_DONE] = words[TASKS_DONE] + count
+        self._station.busy_ns = words[BUSY_NS] = words[BUSY_NS] + ended_ns - started_ns
+        self._tidy(ended_ns)
+
+    def _run_stretch(self, group: WorkGroup, start: int, stop: int) -> None:
+        """Run claimed leases of one group, from place `start` up to `stop`."""
+        handler = self._station.known_handler(group.kind_no)
+        while start < stop:
+            if self._attention:
+                self._attend()
+            if self._desk.has_stops and (reason := self._desk.stop_reason(group.serial + start)):
+                self._runner.stopped_before_start(self._place(group, start), reason)
+                start += 1
+            elif handler is None:
+                handler = self._find_handler(group, start)
+                start += handler is None
+            elif handler.simple and group.plain:
+                start = self._run_simple(group, handler, start, stop)
+            else:
+                self._run_general(group, handler, start)
+                start += 1
+
+    # long: the hot loop; a function call for each of its parts would double what a short task costs
+    def _run_simple(self, group: WorkGroup, handler: Handler, start: int, stop: int) -> int:
+        """Run tasks whose handler is called straight from the item. Returns the place where it stopped.
+
+        Ends early at the first failure, or when `attention` asks for it.
+        """
+        station, words, attention = self._station, self._words, self._attention
+        fn, starred = handler.fn, handler.shape != "one"
+        settle, pickle, run_key = self._runner.settle, handler.pickle, group.run_key
+        clock_ns, scalars, mask = monotonic_ns, SCALARS, SLOT_MASK
+        serial = group.serial + start
+        started_ns = now_ns = clock_ns()
+        with station.lock:
+            span = station.pile.span(serial, group.run_no, group.run_key, group.nodes[start:stop], started_ns)
+            station.open_span = span
+        keep, ended = span.values.append, span.ends.append
+        failed: BaseException | None = None
+        for item in group.items[start:stop]:
+            words[serial & mask] = now_ns
+            try:
+                words[CURRENT] = serial
+                if attention:
+                    words[CURRENT] = 0
+                    break
+                value = fn(*item) if starred else fn(item)
+                if value.__class__ not in scalars:
+                    value = settle(value, pickle, run_key)
+                words[CURRENT] = 0
+            except BaseException as exc:
+                words[CURRENT] = 0
+                failed = exc
+                break
+            now_ns = clock_ns()
+            keep(value)
+            ended(now_ns - started_ns)
+            serial += 1
+        done = len(span.ends)
+        with station.lock:
+            station.open_span = None
+            del span.nodes[done:]
+        if failed is not None:
+            self._runner.failed(self._place(group, start + done), now_ns, failed, handler)
+            failed = None
+            done += 1
+        return start + done
+
+    def _run_general(self, group: WorkGroup, handler: Handler, at: int) -> None:
+        """Run one task of any shape: decode, hand in a context, await."""
+        serial, words = group.serial + at, self._words
+        started_ns = monotonic_ns()
+        words[serial & SLOT_MASK] = started_ns
+        place = self._place(group, at)
+        try:
+            words[CURRENT] = serial
+            outcome = self._runner.run(group, handler, at, place, started_ns)
+            words[CURRENT] = 0
+        except BaseException as exc:
+            words[CURRENT] = 0
+            self._runner.failed(place, started_ns, exc, handler)
+            return
+        self._runner.succeeded(place, outcome, started_ns)
+
+    def _find_handler(self, group: WorkGroup, at: int) -> Handler | None:
+        """Import the handler, as part of the attempt at place `at`: a crash.
+
+        A hang or an exit in there is then its own.
+        """
+        serial, words = group.serial + at, self._words
+        started_ns = monotonic_ns()
+        words[serial & SLOT_MASK] = started_ns
+        try:
+            words[CURRENT] = serial
+            handler = self._station.find_handler(group.kind_no)
+            words[CURRENT] = 0
+        except BaseException as exc:
+            words[CURRENT] = 0
+            self._runner.failed(self._place(group, at), started_ns, exc, None)
+            return None
+        return handler
+
+    @staticmethod
+    def _place(group: WorkGroup, at: int) -> Place:
+        return Place(group.serial + at, group.run_no, group.run_key, group.nodes[at])
+
+    # --- interruptions --------------------------------------------------------------------------------------------
+
+    def _attend(self) -> None:
+        """Between two tasks: see why somebody wanted attention."""
+        if "forked" in self._attention:
+            os._exit(0)
+        self._attention.clear()
+        self._station.take_mail()
+
+    def _forked(self) -> None:
+        """In a child that a handler forked: it must not go on as if it were the worker."""
+        self._station.lock = threading.Lock()  # its owner is not in this process
+        self._attention.append("forked")
+
+    def _stop_asked(self, signum: int, frame: FrameType | None) -> None:
+        """SIGUSR1, on the main thread: stop what runs, if it is what shall be stopped."""
+        serial, reason = self._table.cancel_asked()
+        if serial and serial == self._words[CURRENT]:
+            self._stopper.stop(serial, reason)
+        else:
+            self._attention.append("stop")
+
+    def _duty(self) -> bool:
+        """The housekeeper's tick: send results that wait behind a long task."""
+        station = self._station
+        if not self._in_chunk:
+            return False
+        serial, started_ns = self._table.current()
+        if serial and monotonic_ns() - started_ns > LATE_NS:
+            with station.lock:
+                if station.pile.waiting:
+                    station.send_results()
+        return True
