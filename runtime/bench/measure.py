@@ -4,8 +4,9 @@ A `MeasuredWindow` is the measured part of a scenario. CPU time is read from out
 and just after it closes, so that no process is slowed by being measured.
 
 Clock of another process: on Linux, CPU time comes from the process's own POSIX CPU clock in nanoseconds (its id is made
-from the pid as clock_getcpuclockid(3) does); elsewhere from psutil, in ticks of 10 ms. Known limits: a process that
-ends inside the window is not counted, and neither is time the kernel spends for us elsewhere (writing back pages).
+from the pid as clock_getcpuclockid(3) does); elsewhere from psutil, in ticks of 10 ms. Known limits: the clock of a
+process that runs at this moment on another core is as of its last tick (1 to 10 ms); a process that ends inside the
+window is not counted, and neither is time the kernel spends for us elsewhere (writing back pages).
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def run_flow(runtime: Runtime, flow: Flow, wanted: list[Any]) -> list[int]:
 def wait_for_done(run: Any, count: int, poll_s: float) -> None:
     """Wait until this many nodes of a run have succeeded. The window of a recovery ends here, so it looks often."""
     until = time.monotonic() + SECONDS_MAX
-    while run.progress().succeeded < count:
+    while run.status().counts.succeeded < count:
         if time.monotonic() > until:
             raise BenchError(f"{count:,} nodes were not done within {SECONDS_MAX:.0f} s")
         time.sleep(poll_s)
@@ -92,7 +92,7 @@ def wait_for_done(run: Any, count: int, poll_s: float) -> None:
 
 def pending(run: Any) -> int:
     """Nodes of a run that wait for others."""
-    return int(run.progress().pending)
+    return int(run.status().counts.pending)
 
 
 def last_results(graph: TaskGraph) -> list[int]:

@@ -1,0 +1,32 @@
+"""The catalogue: all scenarios by name, and a helpful refusal of others."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.bench import catalogue
+from runtime.bench.figures import BenchError
+
+
+def test_the_promised_scenarios_are_there() -> None:
+    names = "map submit chain dag roundtrip wfformat memory coldstart recovery mail metg".split()
+    assert [scenario.name for scenario in catalogue.SCENARIOS] == names
+
+
+def test_every_scenario_says_what_a_task_is_and_has_two_sizes() -> None:
+    for scenario in catalogue.SCENARIOS:
+        assert scenario.title
+        assert 1 <= scenario.tasks_smoke <= scenario.tasks_default
+
+
+def test_no_name_means_all() -> None:
+    assert catalogue.named([]) == list(catalogue.SCENARIOS)
+
+
+def test_names_in_the_order_given_each_once() -> None:
+    assert [scenario.name for scenario in catalogue.named(["metg", "map", "metg"])] == ["metg", "map"]
+
+
+def test_an_unknown_name_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(BenchError, match=r"unknown scenario 'chian'; did you mean chain\? Known: map, submit"):
+        catalogue.named(["chian"])

@@ -1,0 +1,41 @@
+"""The search for the minimum effective task granularity, on made-up machines."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.bench.figures import BenchError
+from runtime.bench.workloads import metg
+
+
+def overhead(overhead_ns: float) -> metg.Callable[[int], float]:
+    """A machine on which every task costs this much besides its work."""
+    return lambda duration_ns: duration_ns / (duration_ns + overhead_ns)
+
+
+@pytest.mark.parametrize("overhead_ns", [1_500, 5_000, 15_999, 16_001, 120_000, 3_000_000])
+def test_half_is_useful_where_work_equals_overhead(overhead_ns: int) -> None:
+    found = metg.shortest_effective(overhead(overhead_ns), 1.05)
+    assert found.efficiency >= metg.TARGET
+    assert overhead_ns <= found.duration_ns <= overhead_ns * 1.06
+
+
+def test_the_result_was_measured() -> None:
+    asked: list[int] = []
+
+    def efficiency(duration_ns: int) -> float:
+        asked.append(duration_ns)
+        return overhead(7_000)(duration_ns)
+
+    found = metg.shortest_effective(efficiency, 1.1)
+    assert found.duration_ns in asked
+    assert len(asked) < 10
+
+
+def test_a_machine_without_overhead_ends_at_the_shortest() -> None:
+    assert metg.shortest_effective(lambda duration_ns: 1.0, 1.1).duration_ns == metg.SHORTEST_NS
+
+
+def test_a_machine_that_wastes_everything_is_an_error() -> None:
+    with pytest.raises(BenchError, match="still waste"):
+        metg.shortest_effective(lambda duration_ns: 0.1, 1.1)
