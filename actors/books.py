@@ -3,8 +3,7 @@
 A session numbers its submissions 1, 2, 3, ...; a run covers one number, a bundle of single tasks several in a row. The
 public key of a run is "session-number", or the id that the user gave.
 
-Retention rule: finished runs go, oldest first, when there are more than `RUNS_FINISHED_MAX` of them or more than
-`NODES_FINISHED_MAX` nodes in them; never the latest one, and never one whose end was not yet handed to its session.
+Retention rule: finished runs go, oldest first, when there are more than `runs` of them or more than `nodes` nodes in them; never the latest one, and never one whose end was not yet handed to its session.
 """
 
 from __future__ import annotations
@@ -36,9 +35,11 @@ class Session:
 
 
 class RunBook:
-    """All runs by number, key and session."""
+    """All runs by number, key and session. `runs` and `nodes` bound what is kept of finished ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, runs: int = limits.RUNS_FINISHED_MAX, nodes: int = limits.NODES_FINISHED_MAX) -> None:
+        self.runs_max = runs
+        self.nodes_max = nodes
         self.live: dict[int, Run] = {}
         self.finished: dict[int, Run] = {}
         self.sessions: dict[str, Session] = {}
@@ -124,7 +125,7 @@ class RunBook:
         """Forget the oldest finished runs that are over the bounds; returns them."""
         gone: list[Run] = []
         while len(self.finished) > 1 and (
-            len(self.finished) > limits.RUNS_FINISHED_MAX or self.nodes_finished > limits.NODES_FINISHED_MAX
+            len(self.finished) > self.runs_max or self.nodes_finished > self.nodes_max
         ):
             no = next(iter(self.finished))
             if self._ended_lsn[no] > self.told_lsn:

@@ -40,11 +40,13 @@ PROGRESS_EVERY_NS = 100_000_000
 class Scheduler:
     """See the module. `node_types` are the names that exist; tasks of another one are refused."""
 
-    def __init__(self, node_types: Sequence[str], *, missing_handler: str = "park", next_lsn: int = 1) -> None:
+    def __init__(
+        self, node_types: Sequence[str], *, missing_handler: str = "park", retention: dict[str, int] | None = None
+    ) -> None:
         self.kinds = KindTable()
-        self.book = RunBook()
+        self.book = RunBook(**(retention or {}))
         self.ready: dict[str, ReadyQueue[Run]] = {name: ReadyQueue() for name in node_types}
-        self.lsn = next_lsn - 1
+        self.lsn = 0
         self.draining = False
         self._missing_handler = missing_handler
         self.timers: Timers[tuple[int, int]] = Timers()

@@ -30,6 +30,7 @@ from runtime.host import decode
 from runtime.host.launch import WorkerStarter
 from runtime.host.log_thread import LogThread
 from runtime.host.observe import is_stopped
+from runtime.host.output import open_output_pipe
 from runtime.host.post import Post, WorkerPost
 from runtime.mail.blobs import BlobStore
 from runtime.mail.lease_table import LeaseTable
@@ -53,7 +54,8 @@ class EngineHost:
         starter: WorkerStarter,
         blobs: BlobStore,
         log_of: Callable[[Callable[[Any], None]], LogThread],
-        config: dict[str, Any],
+        node_types: list[dict[str, Any]],
+        worker_config: dict[str, Any],
         recovery: dict[str, Any],
     ) -> None:
         self.loop = loop
@@ -65,7 +67,8 @@ class EngineHost:
         self._starter = starter
         self._blobs = blobs
         self._log = log_of(self._log_said)
-        self._config = config
+        self._node_types = {n["name"]: n for n in node_types}
+        self._worker_config = worker_config
         self._recovery = recovery
         self._workers: dict[int, WorkerPost] = {}
         self._events: list[Any] = []
@@ -196,9 +199,17 @@ class EngineHost:
                 continue
             serial, started_ns = post.table.current()
             stopped = look and post.pid > 0 and is_stopped(post.pid)
+            pulse = post.table.pulse()
+            running = self._running(post) if post.is_async else ()
             events.append(
-                msg.WorkerObserved(worker, serial, started_ns, post.table.rss_bytes(), post.table.tasks_done(), stopped)
+                msg.WorkerObserved(worker, serial, started_ns, pulse.rss_bytes, pulse.tasks_done, stopped, running)
             )
+
+    def _running(self, post: WorkerPost) -> tuple[int, ...]:
+        """Serials that an asyncio worker has claimed."""
+        return tuple(
+            s for s in self.core.open_serials(post.worker) if post.table.states(s, 1)[0] == LeaseState.RUNNING
+        )
 
     def _starter_said(self) -> None:
         for said in self._starter.receive():
@@ -231,7 +242,7 @@ class EngineHost:
         while post.read_output():
             pass
         serial, started_ns = post.table.current()
-        claimed = tuple(s for s in self.core.open_serials(worker) if post.table.state(s) == LeaseState.RUNNING)
+        claimed = self._running(post)
         text, number = (refusal, 0) if refusal else _described(status)
         self._events.append(
             msg.WorkerExited(worker, text, number, serial, started_ns, claimed, post.output.tail())
@@ -239,12 +250,11 @@ class EngineHost:
         post.close()
 
     def _start_worker(self, effect: fx.StartWorker) -> None:
-        node_type = self._config["node_types"][effect.node_type]
+        node_type = self._node_types[effect.node_type]
         ends = create_link()
         table_fd = LeaseTable.create()
-        read_fd, write_fd = os.pipe()
-        os.set_blocking(read_fd, False)
-        config = {**self._config["worker"], "worker": effect.worker, "node_type": node_type}
+        read_fd, write_fd = open_output_pipe()
+        config = {**self._worker_config, "worker": effect.worker, "node_type": node_type}
         post = WorkerPost(effect.worker, node_type, Link(ends.dup(), "a"), LeaseTable(table_fd), read_fd)
         self._workers[effect.worker] = post
         self.loop.add_reader(post.link.fileno(), self._bell, post.link)

@@ -1,7 +1,6 @@
 """The engine process: open the folder, read the log, then serve until told to stop.
 
-Entered by the spawner's fork as `run(config, fds, spawner)`. Config keys: `state` (folder), `durability`, `node_types` (wire
-forms), `missing_handler`, `salvage`, `face_pid`, `worker` (what every worker process is given).
+Entered by the spawner's fork as `run(config, fds, spawner)`; `config` is `runtime.config.RuntimeConfig.to_wire()`.
 
 A start that fails is told to the face as an announcement with the error's code, and the process ends; nothing in the
 folder was changed.
@@ -63,35 +62,50 @@ def _say(face: Link, code: str, text: str) -> None:
 
 
 def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
-    with StateFolder.open(config["state"], create=False, holder_pid=config.get("face_pid") or os.getpid()) as folder:
+    holder = config.get("face_pid") or os.getpid()
+    with StateFolder.open(config["state_dir"], holder_pid=holder) as folder:
         blobs = BlobStore(folder.blobs_path, config["durability"] == "fsync")
-        scheduler = Scheduler(list(config["node_types"]), missing_handler=config.get("missing_handler", "park"))
+        node_types = config["node_types"]
+        names = [n["name"] for n in node_types]
+        scheduler = Scheduler(names, missing_handler=config.get("missing_handler", "park"), retention=config["retention"])
         replay = Replay(scheduler, blobs.open)
         report, writer = _recover(folder, replay, bool(config.get("salvage")))
         segments = [(info.no, info.first_lsn) for info in writer.segments()]
         persister = Persister(config["durability"], report.next_lsn, segments)
-        opened = {"pid": os.getpid(), "wall_ns": time.time_ns(), "durability": config["durability"]}
+        opened = {"pid": os.getpid(), "durability": config["durability"]}
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened)
         known = {run.key for book in (scheduler.book.live, scheduler.book.finished) for run in book.values()}
         blobs.sweep(known.__contains__)
-        core = EngineCore(scheduler, persister, list(config["node_types"].values()))
+        core = EngineCore(scheduler, persister, node_types)
         recovery = {**found, "bytes_cut": report.bytes_cut, "gaps": len(report.gaps), "clean": report.clean}
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLD)
-        sys.setswitchinterval(SWITCH_S)
+        worker_config = {
+            "blobs": folder.blobs_path,
+            "fsync": config["durability"] == "fsync",
+            "node_type_names": names,
+            "main": config.get("main"),
+            "spin_ns": config.get("spin_ns", 0),
+        }
+        _settle_memory()
         loop = uvloop.new_event_loop()
         asyncio.set_event_loop(loop)
 
         def log_of(deliver: Callable[[Any], None]) -> LogThread:
             return LogThread(writer, deliver)
 
-        host = EngineHost(loop, core, face, starter, blobs, log_of, config, recovery)
+        host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery)
         host.begin(effects)
         reason = loop.run_until_complete(host.stopped)
         host.close()
         loop.close()
     return 0 if reason != "the spawner is gone" else 1
+
+
+def _settle_memory() -> None:
+    """Collector and interpreter settings of this role; see the constants."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLD)
+    sys.setswitchinterval(SWITCH_S)
 
 
 def _recover(folder: StateFolder, replay: Replay, salvage: bool) -> tuple[RecoveryReport, LogWriter]:
