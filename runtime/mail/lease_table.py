@@ -164,9 +164,11 @@ class LeaseTable:
         return asked >> _CANCEL_BITS, asked & 255
 
     def show_pulse(self, pulse: WorkerPulse) -> None:
-        """Publish what the engine shows of this worker."""
+        """Publish what the engine shows of this worker; `tasks_done` last."""
         words = self.words
-        words[TASKS_DONE], words[RSS_BYTES], words[BUSY_NS] = pulse
+        words[BUSY_NS] = pulse.busy_ns
+        words[RSS_BYTES] = pulse.rss_bytes
+        words[TASKS_DONE] = pulse.tasks_done
 
     # --- both -----------------------------------------------------------------------------------------------------
 

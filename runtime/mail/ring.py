@@ -64,9 +64,13 @@ ORDERED_MACHINE: Final = platform.machine().lower() in {"x86_64", "amd64", "i386
 """Whether this machine keeps total store order. Others use checked rings."""
 
 WORD_BYTES: Final = 8
+SMALL_PASS_FRAMES: Final = 24
+"""A pass of fewer frames is read in a loop: 140 ns a frame, measured, against 2 us and 75 ns a frame for many."""
 _LINE_WORDS: Final = 16
 """Head and tail are this many words apart: two cache lines, as neighbours are fetched in pairs."""
 _HEADER_WORDS: Final = 2 * _LINE_WORDS
+RUN_FRAMES_MIN: Final = 12
+"""Fewer frames are stored one by one: 190 ns a frame, measured, against 2 us and 50 ns a frame for a run."""
 RUN_FRAMES_MAX: Final = 1024
 """Frames stored by one set of slice assignments."""
 
@@ -175,13 +179,18 @@ class RingWriter:
     def write_many(self, frames: Sequence[bytes]) -> int:
         """Append as many frames of the sequence as there is room for; returns how many. Visible all at once."""
         taken, total = 0, len(frames)
-        while taken < total:
-            taken_now = self._write_run(frames[taken : taken + min(self._slot_limit - self._slot, RUN_FRAMES_MAX)])
-            if taken_now == 0:
+        while total - taken >= RUN_FRAMES_MIN:
+            ahead = min(self._slot_limit - self._slot, RUN_FRAMES_MAX)
+            taken_now = self._write_run(frames[taken : taken + ahead])
+            if taken_now == 0:  # only the slow way of `write` looks for room
                 if not self.write(frames[taken]):
-                    break
+                    return taken
                 taken_now = 1
             taken += taken_now
+        for frame in frames[taken:]:
+            if not self.write(frame):
+                break
+            taken += 1
         return taken
 
     def has_room(self, frame_bytes: int) -> bool:
@@ -200,19 +209,19 @@ class RingWriter:
 
     def _write_run(self, frames: Sequence[bytes]) -> int:
         """Append the longest head of `frames` that fits without a look at the reader or a wrap-around."""
-        offset, slot, lap = self._offset, self._slot, self._lap
-        ends = list(accumulate(map(len, frames), initial=lap + offset))
-        count = bisect_right(ends, lap + self._offset_limit) - 1
-        if count < 2:
-            return 0  # one frame is cheaper alone
-        frames = frames[:count]
-        if b"" in frames:
+        if not all(frames):
             raise ProtocolError("a frame has at least the byte that names its type")
+        offset, slot, lap = self._offset, self._slot, self._lap
+        ends = array("Q", accumulate(map(len, frames), initial=lap + offset))
+        count = bisect_right(ends, lap + self._offset_limit) - 1
+        if count == 0:
+            return 0
+        frames = frames[:count]
         words = self._words
-        column = array("Q", ends[1 : count + 1])
         stop = ends[count] - lap
         self._memory[offset:stop] = b"".join(frames)
-        words[slot : slot + count] = memoryview(column)
+        column = memoryview(ends)[1 : count + 1]
+        words[slot : slot + count] = column
         if self._checked:
             checks = array("Q", map(xxh3_64_intdigest, frames, column))
             words[slot + self._slots_count : slot + self._slots_count + count] = memoryview(checks)
@@ -304,27 +313,36 @@ class RingReader:
         """
         words, slot = self._words, self.slot
         count = words[self.tail] - slot
-        if count == 0:
-            return []
-        if count == 1 and not self._checked:
+        if not 0 < count < SMALL_PASS_FRAMES:
+            return self._read_many(count, bytes_max) if count else []
+        memory, data_stop, checked = self._memory, self._data_stop, self._checked
+        offset, at = self._offset, self._at
+        at_max = at + bytes_max
+        slot_stop = slot + count
+        frames: list[bytes] = []
+        while slot < slot_stop:
             end = words[slot]
-            offset = self._offset
-            stop = offset + end - self._at
-            if offset < stop <= self._data_stop:
-                frame = self._memory[offset:stop]
-                self._offset = stop
-                self._at = end
-                self.slot = slot = slot + 1
-                words[self._head] = slot
-                return [frame]
-        return self._read_pass(count, bytes_max)
+            stop = offset + end - at
+            if not offset < stop <= data_stop or (end > at_max and frames):
+                break
+            frame = memory[offset:stop]
+            if checked and words[slot + self._slots_count] != xxh3_64_intdigest(frame, end):
+                break
+            frames.append(frame)
+            offset, at = stop, end
+            slot += 1
+        if not frames:  # it goes on at the beginning of the data, or its bytes are not visible yet
+            return self._read_many(count, bytes_max)
+        self._offset, self._at, self.slot = offset, at, slot
+        words[self._head] = slot
+        return frames
 
     @property
     def bytes_read(self) -> int:
         """Position in the stream: bytes taken since the block was made."""
         return int(self._at)
 
-    def _read_pass(self, count: int, bytes_max: int) -> list[bytes]:
+    def _read_many(self, count: int, bytes_max: int) -> list[bytes]:
         """Take one contiguous piece of the columns."""
         slot = self.slot
         if count < 0:  # the writer went on at the beginning of the columns
@@ -357,7 +375,11 @@ class RingReader:
         at = self._at
         lengths = list(map(operator.sub, ends, chain((at,), ends)))
         if min(lengths) <= 0 or ends[-1] - at > self._data_bytes:
-            good = next(i for i, (length, end) in enumerate(zip(lengths, ends, strict=True)) if length <= 0 or end - at > self._data_bytes)
+            good = next(
+                i
+                for i, (length, end) in enumerate(zip(lengths, ends, strict=True))
+                if length <= 0 or end - at > self._data_bytes
+            )
             lengths, ends = lengths[:good], ends[:good]
             if not good:
                 return []
