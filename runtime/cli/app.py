@@ -88,8 +88,8 @@ def _add_run(options: argparse.ArgumentParser) -> None:
     )
     options.epilog = (
         "With --state, running the same file again resumes a run that was interrupted. "
-        "A replay sleeps in asyncio workers, so that the recorded width overlaps; with --burn it uses CPU in processes, "
-        "one task at a time in each."
+        "A replay sleeps in asyncio workers, so that the recorded width overlaps; "
+        "with --burn it uses CPU in processes, one task at a time in each."
     )
     options.add_argument("file", type=Path, metavar="FILE")
     options.add_argument("--state", type=Path, metavar="DIR", help="state folder to keep; else a temporary one")

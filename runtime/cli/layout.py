@@ -122,7 +122,7 @@ def _fold(rows: list[list[int]], size: int) -> tuple[list[float], int, list[int]
 
 def _rows_for_screen(rows: list[list[int]]) -> int:
     """The number of rows at which width / height is nearest to `ASPECT`."""
-    widest = max(map(len, rows), default=1)
+    widest = max(map(len, rows), default=0)
     best, best_miss = 1, math.inf
     height = 1
     while height <= widest:
@@ -131,7 +131,7 @@ def _rows_for_screen(rows: list[list[int]]) -> int:
         if miss <= best_miss:
             best, best_miss = height, miss
         height = height + max(1, height // 16)
-    return best if best * 1.3 < widest else widest
+    return best if best * 1.3 < widest else max(widest, 1)
 
 
 def _heights(

@@ -88,12 +88,15 @@ def state_folder(path: Path | None) -> Iterator[Path]:
 def sweep_scratch() -> None:
     """Remove scratch folders of this user whose process is gone. A number that was given again keeps its folder."""
     base = Path(tempfile.gettempdir())
-    with suppress(OSError):
-        for entry in os.scandir(base):
+    with suppress(OSError), os.scandir(base) as entries:
+        for entry in entries:
             ours = _OURS.fullmatch(entry.name)
-            if ours and entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.getuid():
-                if not _alive(int(ours[1])):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+            if ours and _own_folder(entry) and not _alive(int(ours[1])):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _own_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.getuid()
 
 
 def _alive(pid: int) -> bool:

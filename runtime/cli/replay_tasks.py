@@ -7,9 +7,9 @@ Two ways to take time:
 - `burn`: uses a core until this thread has had the CPU time; one at a time in a worker process. A machine with too
   few cores makes it take longer, as real work would.
 
-uvloop's timers count whole milliseconds (measured: a sleep of 0.3 ms returns after 3 µs, one of 1.3 ms after 1.1 ms), so
-short times, and the rest of long ones, are left to `Alarm`: one thread per process that wakes coroutines within about
-0.1 ms of their time, without spinning.
+uvloop's timers count whole milliseconds (measured: a sleep of 0.3 ms returns after 3 µs, one of 1.3 ms after 1.1 ms),
+so short times, and the rest of long ones, are left to `Alarm`: one thread per process that wakes coroutines within
+about 0.1 ms of their time, without spinning.
 """
 
 from __future__ import annotations
@@ -59,15 +59,16 @@ def _alarm() -> Alarm:
 class Alarm:
     """Wakes coroutines at given times from a thread of its own.
 
-    Concurrency: `at` is called in event loops; the heap is shared with the thread under `_changed`. The thread is a
-    daemon and ends with its process. What was cancelled stays in the heap until its time and is then passed over.
+    Concurrency: `at` is called in event loops; the heap is shared with the thread under `_changed`. The thread lives
+    while somebody waits: starting it costs less than the shortest wait is worth. What was cancelled stays in the heap
+    until its time and is then passed over.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._heap: list[tuple[float, int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
-        threading.Thread(target=self._watch, name="replay-alarm", daemon=True).start()
+        self._watching = False
 
     def at(self, deadline: float) -> asyncio.Future[None]:
         """A future of the running loop that is done at a time of the monotonic clock."""
@@ -75,20 +76,22 @@ class Alarm:
         future: asyncio.Future[None] = loop.create_future()
         with self._changed:
             heapq.heappush(self._heap, (deadline, next(self._numbers), loop, future))
-            if self._heap[0][3] is future:
+            if not self._watching:
+                self._watching = True
+                threading.Thread(target=self._watch, name="replay-alarm", daemon=True).start()
+            elif self._heap[0][3] is future:
                 self._changed.notify()
         return future
 
     def _watch(self) -> None:
         with self._changed:
-            while True:
-                if not self._heap:
-                    self._changed.wait()
-                elif (left := self._heap[0][0] - time.monotonic()) > 0:
+            while self._heap:
+                if (left := self._heap[0][0] - time.monotonic()) > 0:
                     self._changed.wait(left)
                 else:
                     _, _, loop, future = heapq.heappop(self._heap)
                     _wake(loop, future)
+            self._watching = False
 
 
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

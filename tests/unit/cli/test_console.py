@@ -1,0 +1,56 @@
+"""Output that is safe whatever is printed and whoever reads."""
+
+from __future__ import annotations
+
+import io
+import os
+
+import pytest
+
+from runtime.cli.console import Console, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é → 漢", "plain é → 漢"),
+        ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
+        ("\x00\x9b\r", "\\x00\\x9b\\x0d"),
+        ("a\u202eb\ud800", "a\\u202eb\\ud800"),
+        ("two\nlines\t", "two\nlines\t"),
+        ("👩\u200d🚀", "👩\u200d🚀"),
+    ],
+)
+def test_control_characters_are_shown_and_not_obeyed(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_lines_go_to_their_streams() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    console = Console(out, err)
+    console.say(["a", "b"])
+    console.note("c")
+    console.close()
+    assert (out.getvalue(), err.getvalue()) == ("a\nb\n", "c\n")
+    assert not console.lively
+
+
+def test_a_reader_that_went_away_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stream:
+        console = Console(stream, None)
+        console.say("x" * 100_000)
+        console.say("more")
+        console.close()
+        stream.write("the stream itself leads nowhere now")
+
+
+def test_closed_streams_are_no_error() -> None:
+    closed = io.StringIO()
+    closed.close()
+    for console in (Console(None, None), Console(closed, closed)):
+        console.say("a")
+        console.note("b")
+        assert not console.lively
+        console.close()

@@ -1,0 +1,109 @@
+"""The page: self-contained, escaped, and readable without scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+from runtime.cli import html
+from runtime.cli.html import html_page
+from runtime.cli.report import analyse
+from runtime.cli.trace import Trace
+from tests.unit.cli.traces import diamond, trace_of
+
+
+class _Reader(HTMLParser):
+    """Checks that tags nest, and collects text, attributes and scripts."""
+
+    VOID = frozenset({"meta", "link", "input", "br"})
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.data = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["script"]:
+            if self.tags[-1][1].get("id") == "data":
+                self.data += data
+        elif self.open[-1:] != ["style"]:
+            self.words.append(data)
+
+
+def read(trace: Trace) -> tuple[_Reader, str]:
+    page = html_page(trace, analyse(trace)).decode()
+    reader = _Reader()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    return reader, page
+
+
+def test_the_page_names_nothing_outside_itself() -> None:
+    reader, page = read(diamond())
+    assert not re.search(r"https?:|//[a-z]|@import|url\(|\bfetch\(|XMLHttpRequest|import\(", page)
+    sources = [value for _, attributes in reader.tags for name, value in attributes.items() if name in ("src", "href")]
+    assert sources == ["data:,", "#types"]
+    policies = [attributes["content"] for _, attributes in reader.tags if attributes.get("http-equiv")]
+    assert len(policies) == 1
+    assert str(policies[0]).startswith("default-src 'none'")
+
+
+def test_figures_are_there_without_scripts() -> None:
+    text = " ".join(read(diamond())[0].words)
+    for part in ("made-up", "35.0 ms", "100.0%", "Critical path", "Node types", "fsync", "processes"):
+        assert part in text
+
+
+def test_the_data_is_json() -> None:
+    data = json.loads(read(diamond())[0].data)
+    assert data["nodes"]["id"] == ["a", "b", "c", "d"]
+    assert data["path"] == [0, 1, 3]
+    assert data["groups"] == ["y", "x"]
+
+
+def test_hostile_names_stay_text() -> None:
+    names = [
+        "</script><script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "\"' &amp;\x00\x1b[31m",
+        "\ud800{{script}}",
+    ]
+    trace = trace_of([[], [0], [1], [2]], [1] * 4, 1, names=names, groups=names, failed=[1])
+    trace.title = names[0]
+    trace.errors = {1: names[1]}
+    reader, page = read(trace)
+    assert page.count("<script") == 2
+    assert not any(tag == "img" for tag, _ in reader.tags)
+    assert json.loads(reader.data)["nodes"]["id"] == names
+    assert "\x00" not in page
+    assert "\x1b" not in page
+
+
+def test_failures_and_long_paths_are_bounded() -> None:
+    size = 400
+    trace = trace_of(
+        [[row - 1] if row else [] for row in range(size)], [1 + row % 3 for row in range(size)], 1, failed=range(150)
+    )
+    page = read(trace)[1]
+    assert page.count("<pre>") == html.FAILURES_LISTED_MAX
+    assert page.count("<li data-node") == html.PATH_LISTED_MAX
+    assert "and 50 more" in page
+
+
+def test_a_run_in_which_nothing_ran() -> None:
+    trace = diamond()
+    trace.states = ["cancelled"] * 4
+    trace.starts = trace.ends = trace.pids = trace.attempts = [0] * 4
+    assert "0 ns" in read(trace)[1]
