@@ -19,6 +19,7 @@ from runtime.bench.handlers import increment
 from runtime.bench.measure import MeasuredWindow, Members, members_of
 from runtime.bench.workloads.base import SECONDS_MAX, Setup, check_equal
 from runtime.bench.workloads.graphs import TaskGraph, layered
+from runtime.handle import RunHandle
 
 NODE_TYPE = "cpu"
 WARM_TASKS = 2_000
@@ -50,7 +51,7 @@ def warm(runtime: Runtime) -> None:
     check_equal(list(runtime.map(increment, range(WARM_TASKS))), list(range(1, WARM_TASKS + 1)), "warm-up")
     check_equal(runtime.submit(increment, 1).result(timeout=SECONDS_MAX), 2, "warm-up")
     graph = layered(4, 16, 3)
-    check_equal(run_graph(runtime, graph, "warm-up"), last_results(graph), "warm-up")
+    check_equal(run_flow(runtime, flow_of(graph, "warm-up")), expected_results(graph), "warm-up")
 
 
 def members(runtime: Runtime) -> Members:
@@ -58,30 +59,52 @@ def members(runtime: Runtime) -> Members:
     return partial(members_of, runtime)
 
 
-def flow_of(graph: TaskGraph, name: str) -> tuple[Flow, list[Any]]:
-    """The graph as a flow, and its nodes by number."""
+def flow_of(graph: TaskGraph, name: str) -> Flow:
+    """The graph as a flow, nodes in the same order."""
     flow = Flow(name)
     nodes: list[Any] = []
     add, handler = flow.add, graph.handler
     for node, parents in enumerate(graph.parents):
         nodes.append(add(handler, *graph.arguments(node), *[nodes[p] for p in parents]))
-    return flow, nodes
+    return flow
 
 
-def run_graph(runtime: Runtime, graph: TaskGraph, name: str) -> list[int]:
-    """Submit the graph, wait for its end, and return the results of its sinks in order."""
-    flow, nodes = flow_of(graph, name)
-    return run_flow(runtime, flow, [nodes[n] for n in graph.sinks()])
-
-
-def run_flow(runtime: Runtime, flow: Flow, wanted: list[Any]) -> list[int]:
-    """Submit a flow, wait for its end, and return the results of the wanted nodes."""
+def run_flow(runtime: Runtime, flow: Flow) -> dict[str, Any]:
+    """Submit a flow, wait for its end, and return the results of the nodes that nobody waits for, by id."""
     run = runtime.submit(flow)
-    run.wait(timeout=SECONDS_MAX)
-    return [run.result(node) for node in wanted]
+    run.raise_if_failed(SECONDS_MAX)
+    return final_results(run)
 
 
-def wait_for_done(run: Any, count: int, poll_s: float) -> None:
+def final_results(run: RunHandle) -> dict[str, Any]:
+    """Results of the nodes that nobody waits for, by id, whether there is one or many."""
+    found = run.result()
+    return found if isinstance(found, dict) else {"": found}
+
+
+def expected_results(graph: TaskGraph) -> dict[str, Any]:
+    """What `run_flow` must return. Each result enters those after it, so a wrong one anywhere shows here."""
+    results, sinks = graph.expected(), graph.sinks()
+    return {"": results[sinks[0]]} if len(sinks) == 1 else {str(node): results[node] for node in sinks}
+
+
+def measure_graph(setup: Setup, graph: TaskGraph, name: str) -> Sample:
+    """One window: from submission of the flow to the last result. Building the flow is not in it."""
+    with open_runtime(setup) as runtime:
+        return measure_on(runtime, graph, name)
+
+
+def measure_on(runtime: Runtime, graph: TaskGraph, name: str) -> Sample:
+    """The same on a runtime that is open and warm."""
+    expected = expected_results(graph)
+    flow = flow_of(graph, name)
+    with MeasuredWindow(members(runtime)) as window:
+        found = run_flow(runtime, flow)
+    check_equal(found, expected, name)
+    return window.sample(len(graph))
+
+
+def wait_for_done(run: RunHandle, count: int, poll_s: float) -> None:
     """Wait until this many nodes of a run have succeeded. The window of a recovery ends here, so it looks often."""
     until = time.monotonic() + SECONDS_MAX
     while run.status().counts.succeeded < count:
@@ -90,27 +113,6 @@ def wait_for_done(run: Any, count: int, poll_s: float) -> None:
         time.sleep(poll_s)
 
 
-def pending(run: Any) -> int:
+def pending(run: RunHandle) -> int:
     """Nodes of a run that wait for others."""
-    return int(run.status().counts.pending)
-
-
-def last_results(graph: TaskGraph) -> list[int]:
-    """What `run_graph` must return."""
-    results = graph.expected()
-    return [results[node] for node in graph.sinks()]
-
-
-def measure_graph(setup: Setup, graph: TaskGraph, name: str) -> Sample:
-    """One window: from submission of the flow to the last result. Building the flow is not in it.
-
-    Results of the sinks are checked; since each result enters the next, a wrong one anywhere shows there.
-    """
-    expected = last_results(graph)
-    with open_runtime(setup) as runtime:
-        flow, nodes = flow_of(graph, name)
-        wanted = [nodes[n] for n in graph.sinks()]
-        with MeasuredWindow(members(runtime)) as window:
-            found = run_flow(runtime, flow, wanted)
-        check_equal(found, expected, name)
-        return window.sample(len(graph))
+    return run.status().counts.pending

@@ -54,18 +54,7 @@ class MetgScenario(Scenario):
 
     def run(self, setup: Setup) -> Sample:
         with session.open_runtime(setup) as runtime:
-
-            def probe(duration_ns: int) -> Sample:
-                graph = _stencil(setup, duration_ns)
-                expected = session.last_results(graph)
-                flow, nodes = session.flow_of(graph, self.name)
-                wanted = [nodes[n] for n in graph.sinks()]
-                with MeasuredWindow(session.members(runtime)) as window:
-                    found = session.run_flow(runtime, flow, wanted)
-                check_equal(found, expected, self.name)
-                return window.sample(len(graph))
-
-            return _search(setup, probe)
+            return _search(setup, lambda ns: session.measure_on(runtime, _stencil(setup, ns), self.name))
 
     def run_baseline(self, setup: Setup) -> Sample:
         with baselines.pool_of(setup.workers) as pool:

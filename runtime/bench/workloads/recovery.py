@@ -54,9 +54,9 @@ class RecoveryScenario(Scenario):
                 session.wait_for_done(run, chains * (length // 2) + 1, POLL_S)
                 first = time.perf_counter_ns() - opened
                 with MeasuredWindow(session.members(runtime)) as window:
-                    run.wait(timeout=SECONDS_MAX)
-                found = [run.result(f"last-{chain}") for chain in range(chains)]
-            check_equal(found, [length] * chains, self.name)
+                    run.raise_if_failed(SECONDS_MAX)
+                found = session.final_results(run)
+            check_equal(list(found.values()), [length] * chains, self.name)
         extra = {"finish_seconds": (window.elapsed_ns + first) / 1e9}
         return Sample(chains * length + 1, first, rss_bytes=window.rss_bytes, extra=extra)
 
@@ -70,17 +70,12 @@ def shape(tasks: int) -> tuple[int, int]:
 def gated_chains(gate: str, chains: int, length: int) -> Flow:
     """The graph: every node of a chain takes the result before it; those at half the length wait for the gate too."""
     flow = Flow("recovery")
-    barrier = [flow.add(hold, gate, id="gate")]
+    barrier = [flow.add(hold, gate)]
     half = length // 2
     row = [flow.add(increment, 0) for _ in range(chains)]
     for step in range(1, length):
-        if step == length - 1:
-            after = barrier if step == half else []
-            row = [flow.add(increment, node, after=after, id=f"last-{chain}") for chain, node in enumerate(row)]
-        elif step == half:
-            row = [flow.add(increment, node, after=barrier) for node in row]
-        else:
-            row = [flow.add(increment, node) for node in row]
+        after = barrier if step == half else []
+        row = [flow.add(increment, node, after=after) for node in row]
     return flow
 
 
