@@ -57,7 +57,7 @@ docs: $(VENV)/test.stamp
 	@$(BIN)/python -m tests.tidy.generate
 
 sim: $(VENV)/test.stamp
-	@$(PYTEST) tests/sim --seeds $(SEEDS) $(ARGS)
+	@SIM_SEEDS=$(SEEDS) $(PYTEST) tests/sim $(ARGS)
 
 soak chaos: $(VENV)/test.stamp
 	@$(PYTEST) tests -m $@ $(ARGS)

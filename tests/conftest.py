@@ -20,12 +20,7 @@ from tests import leaks
 
 SLOW_S: Final = 0.25
 SLOW_SHOWN: Final = 15
-SEEDS_DEFAULT: Final = 25
 UNMARKED: Final[pytest.StashKey[list[tuple[float, str]]]] = pytest.StashKey()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seeds", type=int, default=SEEDS_DEFAULT, help="how many simulated runs (tests/sim)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,12 +68,6 @@ def leaves_nothing(request: pytest.FixtureRequest, temporary_folder: Path) -> It
 def state_dir(tmp_path: Path) -> Path:
     """A path for a state folder, not yet made."""
     return tmp_path / "state"
-
-
-@pytest.fixture(scope="session")
-def seeds(request: pytest.FixtureRequest) -> int:
-    """How many simulated runs were asked for."""
-    return int(request.config.getoption("--seeds"))
 
 
 @pytest.hookimpl(wrapper=True)
