@@ -3,7 +3,8 @@
 A session numbers its submissions 1, 2, 3, ...; a run covers one number, a bundle of single tasks several in a row. The
 public key of a run is "session-number", or the id that the user gave.
 
-Retention rule: finished runs go, oldest first, when there are more than `runs` of them or more than `nodes` nodes in them; never the latest one, and never one whose end was not yet handed to its session.
+Retention rule: finished runs go, oldest first, when there are more than `runs` of them or more than `nodes` nodes in
+them; never the latest one, and never one whose end was not yet handed to its session.
 """
 
 from __future__ import annotations
@@ -124,9 +125,7 @@ class RunBook:
     def retire(self) -> list[Run]:
         """Forget the oldest finished runs that are over the bounds; returns them."""
         gone: list[Run] = []
-        while len(self.finished) > 1 and (
-            len(self.finished) > self.runs_max or self.nodes_finished > self.nodes_max
-        ):
+        while len(self.finished) > 1 and (len(self.finished) > self.runs_max or self.nodes_finished > self.nodes_max):
             no = next(iter(self.finished))
             if self._ended_lsn[no] > self.told_lsn:
                 break

@@ -1,8 +1,8 @@
 """EngineCore: the actors of one engine put together, still pure. The host and the simulator drive this same object.
 
-`receive(events, now_ns, wall_ns)` routes each event to its actor, passes on what actors tell each other until nobody has
-anything to say, gives ready work to free workers, hands records to the persister, and returns the effects on the world.
-What a session is told waits in the outbox until the log is durable up to its LSN (rule R3).
+`receive(events, now_ns, wall_ns)` routes each event to its actor, passes on what actors tell each other until nobody
+has anything to say, gives ready work to free workers, hands records to the persister, and returns the effects on the
+world. What a session is told waits in the outbox until the log is durable up to its LSN (rule R3).
 
     events ──► Supervisor ─► WorkerPool × n ─► Scheduler ─► Persister ──► effects
                     └── WorkerAdded ─►┘  ◄─ Grant ─┘  Record ┘   Durable ─► outbox ─► Tell

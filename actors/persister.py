@@ -5,10 +5,10 @@ and goes out as one write when `Written` comes back. So groups form by themselve
 they are.
 
     state      appended   written   no_space   broken    due
-    IDLE       WRITING              -          FAILED
+    IDLE       WRITING                         FAILED
     WRITING    WRITING    IDLE      FULL       FAILED
     FULL       FULL                            FAILED    WRITING
-    FAILED     FAILED                          FAILED    FAILED
+    FAILED     FAILED                          FAILED
 
 - FULL: the disk has no room. The batch is kept, intake is paused, and the write is tried again every
   `limits.DISK_FULL_RETRY_NS` until it succeeds; then `Resume`.
@@ -18,7 +18,8 @@ Acknowledgement by durability: "fsync": when written and synced. "os": when writ
 
 Invariants (see `check_invariants`): in flight + waiting are contiguous up to `last_lsn`; `durable_lsn` never falls
 and is never above what the mode allows; something is in flight exactly in WRITING and FULL; a segment is given up
-only when its last LSN is below the floor and it is not the last.
+only when its last LSN is below the floor, all that was logged before the floor rose is written, and it is not the
+last.
 Concurrency: one mutator, `receive`. Known limits: one batch can be as large as everything that waits; the host keeps
 that bounded by `back_pressure`.
 """
@@ -38,6 +39,9 @@ from actors.protocol.records import LSN_FIRST, Record
 from actors.protocol.states import step
 
 Durability = Literal["fsync", "os", "none"]
+
+FLOORS_MAX: Final = 2
+"""Floors that wait for a write: the oldest, which the next write releases, and the newest. Those between are of no use."""
 
 
 # --- events -----------------------------------------------------------------------------------------------------
@@ -129,7 +133,7 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSegments:
-    """Remove the log segments with smaller numbers."""
+    """Remove the log segments with smaller numbers. Never while a WriteLog is out, so one thread can do both."""
 
     below: int
 
@@ -225,7 +229,7 @@ class Persister:
         self._retry_at_ns = 0
         self._paused = False
         self._segments = deque(segments)
-        self._floor_lsn = 0
+        self._floors: deque[tuple[int, int]] = deque()
         self._writes = 0
         self._records_written = 0
         self._no_space_count = 0
@@ -247,14 +251,14 @@ class Persister:
             elif isinstance(event, LogBroken):
                 self._broken(event, effects)
             else:
-                self._floor_lsn = max(self._floor_lsn, event.lsn)
+                self._floor_raised(event)
+        self._retain(effects)
         if self.state is PersisterState.FULL and now_ns >= self._retry_at_ns:
             self._step(PersisterEvent.DUE)
             self._take(effects)
         elif self.state is PersisterState.IDLE and self._waiting:
             self._step(PersisterEvent.APPENDED)
             self._take(effects)
-        self._retain(effects)
         if self.durable_lsn > durable_before:
             effects.insert(0, Durable(self.durable_lsn))
         return effects
@@ -339,6 +343,12 @@ class Persister:
         if not already:
             effects.append(Halt(event.message))
 
+    def _floor_raised(self, event: FloorRaised) -> None:
+        """Remember the floor until all that is logged now is written: what made it rise may be among that."""
+        if len(self._floors) == FLOORS_MAX:
+            self._floors.pop()
+        self._floors.append((self.last_lsn, event.lsn))
+
     # --- helpers ------------------------------------------------------------------------------------------------
 
     def _step(self, event: PersisterEvent) -> None:
@@ -353,12 +363,14 @@ class Persister:
         effects.append(WriteLog(self._in_flight, self.durability == "fsync"))
 
     def _retain(self, effects: list[PersisterEffect]) -> None:
-        """Give up the oldest segments that hold nothing above the floor."""
-        segments, removed = self._segments, False
-        while len(segments) > 1 and segments[1][1] <= self._floor_lsn:
-            segments.popleft()
-            removed = True
-        if removed and self.state is not PersisterState.FAILED:
+        """Give up the oldest segments that hold nothing above the floor. Never while a write is out."""
+        segments, floors, removed = self._segments, self._floors, False
+        while floors and floors[0][0] <= self.written_lsn and self.state is not PersisterState.FAILED:
+            _, floor_lsn = floors.popleft()
+            while len(segments) > 1 and segments[1][1] <= floor_lsn:
+                segments.popleft()
+                removed = True
+        if removed:
             effects.append(RemoveSegments(segments[0][0]))
 
     def _story(self) -> str:

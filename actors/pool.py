@@ -1,11 +1,11 @@
 """WorkerPool: the workers of one node type, what each holds, and how a stuck one is stopped.
 
 Receives leases to give (`Grant`), what workers say and what is observed of them from outside; answers with effects on
-workers and with messages to the scheduler. It validates every result against its lease book: what is not held any more was
-given up, and is discarded (guarantee G3).
+workers and with messages to the scheduler. It validates every result against its lease book: what is not held any more
+was given up, and is discarded (guarantee G3).
 
-States of a worker: `actors.protocol.states.WORKER_TABLE`. Escalation of one attempt: cooperative, SIGTERM, SIGKILL of the
-worker's process group, `grace_ns` apart; the other leases of that worker go back untouched.
+States of a worker: `actors.protocol.states.WORKER_TABLE`. Escalation of one attempt: cooperative, SIGTERM, SIGKILL of
+the worker's process group, `grace_ns` apart; the other leases of that worker go back untouched.
 
 Liveness is judged from outside only (pid, process state, words in shared memory), never by messages that need the
 handler's interpreter lock: a handler that holds it for half a minute is busy, not dead.
@@ -54,7 +54,21 @@ class Escalation:
 class PoolWorker:
     """One worker as its pool sees it."""
 
-    __slots__ = ("book", "boot_error", "busy_since_ns", "current", "drain_reason", "id", "idle_since_ns", "pid", "progress_ns", "revoking", "state", "stops", "tasks")
+    __slots__ = (
+        "book",
+        "boot_error",
+        "busy_since_ns",
+        "current",
+        "drain_reason",
+        "id",
+        "idle_since_ns",
+        "pid",
+        "progress_ns",
+        "revoking",
+        "state",
+        "stops",
+        "tasks",
+    )
 
     def __init__(self, worker: int, now_ns: int) -> None:
         self.id = worker
@@ -156,7 +170,11 @@ class WorkerPool:
         if timeout and (not self._timeout_min_ns or timeout < self._timeout_min_ns):
             self._timeout_min_ns = timeout
             self._watch_due_ns = 0
-        self._out.append(fx.LeaseWork(worker.id, group.base, message.run, message.kind, message.nodes, message.attempts, message.items))
+        self._out.append(
+            fx.LeaseWork(
+                worker.id, group.base, message.run, message.kind, message.nodes, message.attempts, message.items
+            )
+        )
 
     def _on_done(self, message: msg.WorkerDone) -> None:
         worker = self.workers.get(message.worker)
@@ -231,7 +249,9 @@ class WorkerPool:
         worker = self.workers.get(message.worker)
         group = None if worker is None else worker.book.find(message.serial)
         if group is not None:
-            self._out.append(msg.Noted(group.run, group.nodes[message.serial - group.base], message.stream, message.text))
+            self._out.append(
+                msg.Noted(group.run, group.nodes[message.serial - group.base], message.stream, message.text)
+            )
 
     def _progressed(self, worker: PoolWorker) -> None:
         worker.progress_ns = self._now_ns
@@ -241,7 +261,11 @@ class WorkerPool:
                 del worker.stops[serial]
         if not worker.book.held:
             worker.idle_since_ns = self._now_ns
-        if self._recycle_tasks is not None and worker.tasks >= self._recycle_tasks and worker.state is WorkerState.READY:
+        if (
+            self._recycle_tasks is not None
+            and worker.tasks >= self._recycle_tasks
+            and worker.state is WorkerState.READY
+        ):
             self._replace(worker, f"after {worker.tasks} tasks")
 
     # --- taking back and stopping ---------------------------------------------------------------------------------
@@ -327,7 +351,11 @@ class WorkerPool:
             worker.drain_reason = "frozen"
             worker.move(WorkerEvent.KILL)
             self._out.append(fx.SignalWorker(worker.id, "KILL"))
-        if self._recycle_rss is not None and message.rss_bytes > self._recycle_rss and worker.state is WorkerState.READY:
+        if (
+            self._recycle_rss is not None
+            and message.rss_bytes > self._recycle_rss
+            and worker.state is WorkerState.READY
+        ):
             self._replace(worker, f"resident memory of {message.rss_bytes} bytes")
 
     def _running(self, message: msg.WorkerObserved) -> list[tuple[int, int]]:
@@ -446,7 +474,11 @@ class WorkerPool:
         worker.move(WorkerEvent.EXITED)
         held_any = worker.book.held > 0
         guilty = self._guilty(worker, message)
-        self._give_back(worker, [s for s in worker.book.open_serials() if s not in guilty], f"worker {worker.id} ended: {message.status}")
+        self._give_back(
+            worker,
+            [s for s in worker.book.open_serials() if s not in guilty],
+            f"worker {worker.id} ended: {message.status}",
+        )
         for serial, failure in guilty.items():
             group = worker.book.finish(serial, 1)
             if group is not None:

@@ -1,10 +1,11 @@
 """Answers to questions about runs: status, table of nodes, results, story, and why something is not running.
 
-Only reads. Every answer carries the LSN of the latest record, so that nobody is told of a change that could still be lost.
-Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame keeps the
-difference between the two as it was then.
+Only reads. Every answer carries the LSN of the latest record, so that nobody is told of a change that could still be
+lost. Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame
+keeps the difference between the two as it was then.
 
-Pages: a reply has `next`, the number to ask from next, or null at the end. Rows per page are bounded by `QUERY_ROWS_MAX`.
+Pages: a reply has `next`, the number to ask from next, or null at the end. Rows per page are bounded by
+`QUERY_ROWS_MAX`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Queries:
         run, own = self._find(message.args)
         if message.args.get("watch") and run.open:
             self._core.scheduler.watchers.setdefault(run.no, set()).add(message.session)
-        return dict(zip(("run", "name", "state", "counts", "created_ns", "ended_ns"), self._run_row(run, own), strict=True))
+        return dict(
+            zip(("run", "name", "state", "counts", "created_ns", "ended_ns"), self._run_row(run, own), strict=True)
+        )
 
     def _nodes(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
@@ -77,7 +80,7 @@ class Queries:
     def _story(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
         node = self._node(run, message.args, own)
-        events = [[run.created_ns, -1, "submitted", f"{run.size} nodes as {run.key}, record {run.lsn}"]]
+        events: list[list[Any]] = [[run.created_ns, -1, "submitted", f"{run.size} nodes as {run.key}"]]
         events += [list(event) for event in run.events if node is None or event[1] in (node, -1)]
         if node is not None:
             events += self._node_events(run, node)
@@ -119,7 +122,14 @@ class Queries:
             state = run.state[own]
             counts = [0] * 7
             counts[_COUNTED[state]] = 1
-            return [f"{run.session}-{run.seq + own}", "", _run_state_of(state), counts, run.created_ns, self._ended(run, own)]
+            return [
+                f"{run.session}-{run.seq + own}",
+                "",
+                _run_state_of(state),
+                counts,
+                run.created_ns,
+                self._ended(run, own),
+            ]
         ended = None if run.open else self._core.scheduler.ended_ns.get(run.no)
         return [run.key, run.name, str(run.run_state()), run.counts(), run.created_ns, ended]
 
@@ -136,7 +146,18 @@ class Queries:
         if state in (SUCCEEDED, LEASED, CANCELLING):
             attempts += 1
         name = None if run.columns is None else run.columns.ids.get(node)
-        return [node, name, run.parents(node), state, attempts, started, ended, pid, run.kind(node).name, run.progress.get(node)]
+        return [
+            node,
+            name,
+            run.parents(node),
+            state,
+            attempts,
+            started,
+            ended,
+            pid,
+            run.kind(node).name,
+            run.progress.get(node),
+        ]
 
     def _result_row(self, run: Run, node: int) -> list[Any]:
         name = None if run.columns is None else run.columns.ids.get(node)
@@ -262,13 +283,16 @@ class Queries:
             return self._why_ready(run, node)
         if state == BACKOFF:
             due = run.backoff_until.get(node, self._wall_ns)
-            return f"attempt {run.attempts.get(node, 0)} failed; the next starts in {max(0, due - self._wall_ns) / 1e9:.3f} s"
+            wait_s = max(0, due - self._wall_ns) / 1e9
+            return f"attempt {run.attempts.get(node, 0)} failed; the next starts in {wait_s:.3f} s"
         if state == PARKED:
             return f"no handler: {run.parked.get(node, '')}"
         if state in (LEASED, CANCELLING):
             holders = [worker for worker, _ in self._holders(run, node)]
             where = f"worker {holders[0].id} (pid {holders[0].pid})" if holders else "a worker"
-            return f"it is {'being stopped at' if state == CANCELLING else 'leased to'} {where}: it runs, or is next there"
+            return (
+                f"it is {'being stopped at' if state == CANCELLING else 'leased to'} {where}: it runs, or is next there"
+            )
         failure = run.failures.get(node)
         detail = f": {failure.get('message', '')}" if failure else ""
         return f"it ended: {NodeState(state).name.lower()}{detail}"
@@ -284,7 +308,8 @@ class Queries:
             return "the engine is draining; it runs after the next start"
         waiting = len(self._core.scheduler.ready[kind.node_type])
         busy = sum(1 for worker in pool.workers.values() if worker.book.held)
-        return f"it is ready: {waiting} tasks wait for node type {kind.node_type!r}, {busy} of {len(pool.workers)} workers are busy"
+        workers = f"{busy} of {len(pool.workers)} workers are busy"
+        return f"it is ready: {waiting} tasks wait for node type {kind.node_type!r}, {workers}"
 
     _on: Final[dict[str, Callable[[Any, msg.Queried], dict[str, Any]]]] = {
         "status": _status,
@@ -313,7 +338,12 @@ _COUNTED: Final = {
 
 
 def _run_state_of(state: int) -> str:
-    names = {SUCCEEDED: RunState.SUCCEEDED, FAILED: RunState.FAILED, CANCELLED: RunState.CANCELLED, SKIPPED: RunState.SUCCEEDED}
+    names = {
+        SUCCEEDED: RunState.SUCCEEDED,
+        FAILED: RunState.FAILED,
+        CANCELLED: RunState.CANCELLED,
+        SKIPPED: RunState.SUCCEEDED,
+    }
     return str(names.get(state, RunState.RUNNING))
 
 

@@ -1,18 +1,21 @@
 """Recovery: the log read again through the scheduler's own code.
 
-`Replay(scheduler).fold(record)` for each record in order, then `finish`. Nothing here decides; what was decided stands in
-the records. Records of runs that are gone (retired, their segments removed) are passed over.
+`Replay(scheduler).fold(record)` for each record in order, then `finish`. Nothing here decides; what was decided stands
+in the records. Records of runs that are gone (retired, their segments removed) are passed over.
 
-Why one pass is enough: a submission record carries its kinds, a result record names run and nodes, and the log is in the
-order of decisions, so a node is READY whenever its result is read.
+Why one pass is enough: a submission record carries its kinds, a result record names run and nodes, and the log is in
+the order of decisions, so a node is READY whenever its result is read.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import orjson
 
+from actors import admission, outcomes
+from actors.outcomes import brief, cancelled
 from actors.policy.ready import ReadyQueue
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
@@ -20,7 +23,7 @@ from actors.protocol.graph import decode
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import FailureKind, NodeState
 from actors.run import BACKOFF, CANCELLED, CANCELLING, LEASED, PARKED, READY, Run
-from actors.scheduler import Scheduler, brief, cancelled
+from actors.scheduler import Scheduler
 
 _GRAPH_HEAD = 5
 
@@ -54,8 +57,16 @@ class Replay:
         """
         scheduler = self.scheduler
         scheduler.set_time(now_ns, wall_ns)
-        scheduler.log(RecordType.OPENED, orjson.dumps({**opened, "now_ns": now_ns, "wall_ns": wall_ns, "next_run_no": scheduler.book.next_run_no}))
-        found = {"records": self.records, "runs_open": 0, "nodes_open": 0, "runs_finished": len(scheduler.book.finished)}
+        scheduler.log(
+            RecordType.OPENED,
+            orjson.dumps({**opened, "now_ns": now_ns, "wall_ns": wall_ns, "next_run_no": scheduler.book.next_run_no}),
+        )
+        found = {
+            "records": self.records,
+            "runs_open": 0,
+            "nodes_open": 0,
+            "runs_finished": len(scheduler.book.finished),
+        }
         for run in list(scheduler.book.live.values()):
             found["runs_open"] += 1
             found["nodes_open"] += run.open
@@ -73,7 +84,15 @@ class Replay:
             wait = max(0, run.backoff_until.get(node, 0) - scheduler.wall_ns)
             scheduler.timers.set((run.no, node), scheduler.now_ns + wait)
         for node in where(run.state, CANCELLING):
-            scheduler.end(run, node, CANCELLED, run.attempts.get(node, 0) + 1, cancelled("while the engine was down"), None)
+            outcomes.end(
+                scheduler,
+                run,
+                node,
+                CANCELLED,
+                run.attempts.get(node, 0) + 1,
+                cancelled("while the engine was down"),
+                None,
+            )
         scheduler.finish_if_over(run)
 
     def _submitted(self, record: Record) -> None:
@@ -92,7 +111,7 @@ class Replay:
             body = self._load_blob(bytes(body[1:]).decode())
         header, columns = decode(body)
         self._accept_node_types(header["kinds"])
-        run = scheduler.admit_graph(session, seq, header, columns)
+        run = admission.admit_graph(scheduler, session, seq, header, columns)
         run.roots()
         return run
 
@@ -105,9 +124,9 @@ class Replay:
         interned = [scheduler.kinds.intern(data) for _, data in kinds]
         numbers = [number for number, _ in kinds]
         if payload[:1] == b"M":
-            return scheduler.admit_map(session, interned, body[0], body[2])
+            return admission.admit_map(scheduler, session, interned, body[0], body[2])
         kind_of = None if len(numbers) == 1 else [numbers.index(row[1]) for row in body]
-        return scheduler.admit_tasks(session, interned, kind_of, body)
+        return admission.admit_tasks(scheduler, session, interned, kind_of, body)
 
     def _accept_node_types(self, kinds: list[dict[str, Any]]) -> None:
         """Node types that the log knows and this start does not get a queue: their tasks wait, visibly."""
@@ -169,7 +188,7 @@ class Replay:
             return
         for n in leased:
             run.state[n] = LEASED
-        self.scheduler.mark_cancelled(run, node)
+        outcomes.mark_cancelled(run, node)
         if not run.open:
             self.scheduler.book.finish(run, record.lsn)
 
@@ -187,7 +206,7 @@ class Replay:
         self._offset_ns = opened["wall_ns"] - opened["now_ns"]
         self.scheduler.book.expect_no_at_least(opened["next_run_no"])
 
-    _on = {
+    _on: Final[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,
         int(RecordType.COMPLETED): _completed,
         int(RecordType.ATTEMPT): _attempt,

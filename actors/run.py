@@ -1,8 +1,8 @@
 """One execution of a graph as columns, and the only code that moves its nodes between states.
 
-The columns (see `actors.protocol.graph` for the edges): `state` one byte a node, `waits` edges still open, `results` what
-its children read. A batch of results is one pass over its edges. States move as `NODE_TABLE` says; the batch paths below
-write the resulting state directly, because a table look-up per node would cost as much as the rest, and
+The columns (see `actors.protocol.graph` for the edges): `state` one byte a node, `waits` edges still open, `results`
+what its children read. A batch of results is one pass over its edges. States move as `NODE_TABLE` says; the batch paths
+below write the resulting state directly, because a table look-up per node would cost as much as the rest, and
 `check_invariants` compares them with the table's meaning in tests.
 
 Invariants
@@ -76,7 +76,9 @@ class Run:
         "waits",
     )
 
-    def __init__(self, no: int, key: str, session: str, seq: int, created_ns: int, kinds: list[Kind], size: int) -> None:
+    def __init__(
+        self, no: int, key: str, session: str, seq: int, created_ns: int, kinds: list[Kind], size: int
+    ) -> None:
         self.no = no
         self.key = key
         self.name = ""
@@ -109,7 +111,16 @@ class Run:
         self.events: deque[tuple[int, int, str, str]] = deque(maxlen=limits.STORY_EVENTS_MAX)
 
     @staticmethod
-    def of_tasks(no: int, key: str, session: str, seq: int, created_ns: int, kinds: list[Kind], kind_of: Sequence[int] | None, items: list[Any]) -> Run:
+    def of_tasks(
+        no: int,
+        key: str,
+        session: str,
+        seq: int,
+        created_ns: int,
+        kinds: list[Kind],
+        kind_of: Sequence[int] | None,
+        items: list[Any],
+    ) -> Run:
         """A run of independent tasks: all nodes ready. `kind_of` indexes `kinds`, None when there is one kind."""
         run = Run(no, key, session, seq, created_ns, kinds, len(items))
         run.items = items
@@ -119,7 +130,9 @@ class Run:
         return run
 
     @staticmethod
-    def of_graph(no: int, key: str, session: str, seq: int, created_ns: int, kinds: list[Kind], columns: GraphColumns) -> Run:
+    def of_graph(
+        no: int, key: str, session: str, seq: int, created_ns: int, kinds: list[Kind], columns: GraphColumns
+    ) -> Run:
         """A run of a graph: nodes without parents still have to be released with `roots`."""
         run = Run(no, key, session, seq, created_ns, kinds, columns.size)
         run.is_graph = True
@@ -143,7 +156,7 @@ class Run:
         return str(node) if self.columns is None else self.columns.ids.get(node, str(node))
 
     def counts(self) -> list[int]:
-        """[pending, ready, running, succeeded, failed, cancelled, skipped]; parked and waiting for retry count as ready."""
+        """[pending, ready, running, succeeded, failed, cancelled, skipped]; parked ones and those in backoff are ready."""
         count = self.state.count
         waiting = count(READY) + count(BACKOFF) + count(PARKED)
         return [
@@ -329,7 +342,9 @@ class Run:
         """Raise AssertionError when the columns contradict each other."""
         terminal = sum(self.state.count(s) for s in range(TERMINAL_FIRST, TERMINAL_LAST + 1))
         if self.open != self.size - terminal:
-            raise AssertionError(f"run {self.key}: open is {self.open}, but {self.size - terminal} nodes are not terminal")
+            raise AssertionError(
+                f"run {self.key}: open is {self.open}, but {self.size - terminal} nodes are not terminal"
+            )
         if not (len(self.state) == len(self.results) == self.size):
             raise AssertionError(f"run {self.key}: columns differ in length")
         if self.columns is None or not self.waits or self.cancel_asked:

@@ -1,8 +1,8 @@
 """Leases that one worker holds, in groups of consecutive serials.
 
-A lease's serial is its fencing token (guarantee G3): it is given once per worker incarnation, and what is not in this book
-any more (finished, revoked, given up) cannot be finished again. Groups, because work is given and answered in batches: the
-cost is per group, not per task.
+A lease's serial is its fencing token (guarantee G3): it is given once per worker incarnation, and what is not in this
+book any more (finished, revoked, given up) cannot be finished again. Groups, because work is given and answered in
+batches: the cost is per group, not per task.
 
 Invariant: `held` is the number of open serials; groups without an open serial are not kept; bases ascend.
 """

@@ -1,8 +1,8 @@
 """How many tasks a worker may hold, and who gets the ready ones.
 
-A worker is kept busy by work it holds ahead, measured in time: `PREFETCH_TARGET_NS` of the average task. Short tasks are
-held by the hundred, long ones singly. Ready work is spread by filling the emptiest worker first (water filling), except
-that a handful of short tasks is not split, because a message costs more than they do.
+A worker is kept busy by work it holds ahead, measured in time: `PREFETCH_TARGET_NS` of the average task. Short tasks
+are held by the hundred, long ones singly. Ready work is spread by filling the emptiest worker first (water filling),
+except that a handful of short tasks is not split, because a message costs more than they do.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Holds *segments*, a run with a list of its nodes, because nodes become ready in batches: pushing a thousand nodes is one
 append. Prior art: the run queues of operating systems, with a segment in the place of a thread.
 
-Invariant: `len(queue)` is the number of nodes in all segments. Nodes that left the READY state while they waited are not
-removed here; who pops them checks.
+Invariant: `len(queue)` is the number of nodes in all segments. Nodes that left the READY state while they waited are
+not removed here; who pops them checks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Delay before the next attempt: exponential backoff, full jitter.
 
 Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015 ("full jitter": uniform between 0 and the bound).
-The draw comes from a hash of what is retried, so the same inputs give the same decision (guarantee G10) while tasks that
-fail together still spread out.
+The draw comes from a hash of what is retried, so the same inputs give the same decision (guarantee G10) while tasks
+that fail together still spread out.
 """
 
 from __future__ import annotations

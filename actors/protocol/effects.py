@@ -1,7 +1,7 @@
 """What actors want done, as verbs; all frozen. The host makes them real, the simulator pretends.
 
-An effect that tells anyone outside the engine about a change carries the LSN it waits for (`lsn`): the host holds it until
-the log is durable up to there (rule R3).
+An effect that tells anyone outside the engine about a change carries the LSN it waits for (`lsn`): the host holds it
+until the log is durable up to there (rule R3).
 """
 
 from __future__ import annotations

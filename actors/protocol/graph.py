@@ -6,8 +6,8 @@ Layout (compressed sparse rows, all indices are node numbers 0..n-1 in order of 
     after_off[i] .. after_off[i+1]  slice of `after`: control parents of node i (absent when there is none)
     succ_off[i] .. succ_off[i+1]    slice of `succ`: every edge from node i, data and control, repeats kept
 
-so that a node waits for exactly (number of its deps + number of its afters) edges, and one pass over `succ` of a batch of
-finished nodes finds what became ready. About 40 bytes a node with three parents, no object per node.
+so that a node waits for exactly (number of its deps + number of its afters) edges, and one pass over `succ` of a batch
+of finished nodes finds what became ready. About 40 bytes a node with three parents, no object per node.
 
 Container (what travels and what the log keeps): u32 header length, JSON header, then the columns one after the other,
 each as little-endian machine integers, the item column as JSON text. Invariants checked by `decode`: lengths agree,
@@ -37,7 +37,10 @@ CONTAINER_VERSION: Final = 1
 
 @dataclass(slots=True)
 class GraphColumns:
-    """The columns of one graph. `kind_of` is None when every node has kind 0, `items` is None when no node stores one."""
+    """The columns of one graph.
+
+    `kind_of` is None when every node has kind 0, `items` is None when no node stores one.
+    """
 
     size: int
     deps_off: array[int]
@@ -90,7 +93,12 @@ class GraphBuilder:
         return len(self._kind_of)
 
     def add(
-        self, kind: int, deps: Sequence[int] = (), after: Sequence[int] = (), item: bytes | None = None, node_id: str | None = None
+        self,
+        kind: int,
+        deps: Sequence[int] = (),
+        after: Sequence[int] = (),
+        item: bytes | None = None,
+        node_id: str | None = None,
     ) -> int:
         """Add a node and return its number.
 
@@ -202,10 +210,14 @@ def _successors(
 ) -> tuple[array[int], array[int]]:
     """Turn the parent rows round (counting sort by parent): O(nodes + edges), about 0.1 us an edge."""
     parents: Any = deps
-    children = chain.from_iterable(map(repeat, range(size), (b - a for a, b in zip(deps_off, deps_off[1:], strict=False))))
+    children = chain.from_iterable(
+        map(repeat, range(size), (b - a for a, b in zip(deps_off, deps_off[1:], strict=False)))
+    )
     if after_off is not None and after is not None:
         parents = deps + after
-        more = chain.from_iterable(map(repeat, range(size), (b - a for a, b in zip(after_off, after_off[1:], strict=False))))
+        more = chain.from_iterable(
+            map(repeat, range(size), (b - a for a, b in zip(after_off, after_off[1:], strict=False)))
+        )
         children = chain(children, more)
     counts = [0] * size
     for parent in parents:
@@ -262,7 +274,13 @@ def encode(columns: GraphColumns, header: dict[str, Any]) -> bytes:
         raw = orjson.dumps(columns.items)
         lengths["items"] = len(raw)
         parts.append(raw)
-    head = {**header, "version": CONTAINER_VERSION, "size": columns.size, "columns": lengths, "ids": [[i, s] for i, s in columns.ids.items()]}
+    head = {
+        **header,
+        "version": CONTAINER_VERSION,
+        "size": columns.size,
+        "columns": lengths,
+        "ids": [[i, s] for i, s in columns.ids.items()],
+    }
     text = orjson.dumps(head)
     return b"".join([_LENGTH.pack(len(text)), text, *parts])
 
@@ -278,7 +296,9 @@ def decode(data: bytes | memoryview) -> tuple[dict[str, Any], GraphColumns]:
         (length,) = _LENGTH.unpack_from(view)
         header = orjson.loads(view[4 : 4 + length])
         if header["version"] > CONTAINER_VERSION:
-            raise ProtocolError(f"graph container of version {header['version']}, this program reads {CONTAINER_VERSION}")
+            raise ProtocolError(
+                f"graph container of version {header['version']}, this program reads {CONTAINER_VERSION}"
+            )
         at = 4 + length
         found: dict[str, Any] = {}
         for name, count in header["columns"].items():
@@ -299,7 +319,7 @@ def decode(data: bytes | memoryview) -> tuple[dict[str, Any], GraphColumns]:
         found["succ"],
         found.get("kind_of"),
         found.get("items"),
-        {i: s for i, s in header["ids"]},
+        dict(header["ids"]),
     )
     _check(columns)
     return header, columns

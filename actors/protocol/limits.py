@@ -30,7 +30,7 @@ RECEIVE_BYTES_PER_TURN_MAX: Final = 512 * KIB
 LEASE_SLOTS: Final = 4096
 """Slots of a worker's lease table; a power of two. Bounds the prefetch of one worker."""
 PREFETCH_MAX: Final = 1024
-"""Leases outstanding at one worker; a quarter of LEASE_SLOTS, so that slots are free long before they are used again."""
+"""Leases outstanding at one worker; a quarter of LEASE_SLOTS, so slots are free long before they are used again."""
 PREFETCH_TARGET_NS: Final = 8_000_000
 """Work a worker holds ahead, by measured duration: some wake-ups' worth, yet short enough to stay fair."""
 CLAIM_MAX: Final = 256
@@ -98,7 +98,8 @@ DISK_FULL_RETRY_NS: Final = 500_000_000
 # --- face ---------------------------------------------------------------------------------------------------------
 UNACKED_BYTES_MAX: Final = 16 * MIB
 """Frames sent and not yet durable, which the face keeps to send again after a restart of the engine. Four times
-RING_WORK_BYTES, so that the ring and the log are full before it: then `submit` waits and `submit_nowait` raises QueueFull."""
+RING_WORK_BYTES, so that the ring and the log are full before it: then `submit` waits and `submit_nowait` raises
+QueueFull."""
 MAP_WINDOW_ITEMS: Final = 128 * KIB
 """Items of one `map` that are submitted and not yet handed out. 128 chunks of MAP_CHUNK_MAX: two workers stay busy
 while the consumer pauses for some 100 ms, at about 100 bytes an item."""
@@ -131,7 +132,7 @@ RING_BYTES_PER_FRAME_MEAN: Final = 64
 RECEIVE_FRAMES_PER_TURN_MAX: Final = 2048
 """Frames that one turn takes from one queue, besides RECEIVE_BYTES_PER_TURN_MAX; about 2 ms of work as well."""
 RING_REREADS_MAX: Final = 20_000
-"""Looks at a frame that does not fit its check before it counts as damaged: about 10 ms; a store is seen within 1 us."""
+"""Looks at a frame that does not fit its check before it counts as damaged: about 10 ms; a store shows within 1 us."""
 
 # --- worker processes ---------------------------------------------------------------------------------------------
 OUTPUT_SERIALS_MAX: Final = 64

@@ -1,7 +1,8 @@
 """What actors are told: commands are imperatives, events past tense; all frozen.
 
-Three groups: what a session (the user's program) says, what workers and their processes do, what actors tell each other.
-The host decodes bytes to these before the actors see them, and keeps the raw bytes where the log stores them unchanged.
+Three groups: what a session (the user's program) says, what workers and their processes do, what actors tell each
+other. The host decodes bytes to these before the actors see them, and keeps the raw bytes where the log stores them
+unchanged.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class WorkerCannotBoot:
 
 @dataclass(frozen=True, slots=True)
 class WorkerDone:
-    """Groups [serial, run number, nodes, values, started ns, end offsets ns]; `raw` is the same as JSON with the pid."""
+    """Groups [serial, run number, nodes, values, started ns, end offsets ns]; `raw` is that as JSON, with the pid."""
 
     worker: int
     groups: list[list[Any]]
@@ -170,7 +171,10 @@ class WorkerLogged:
 
 @dataclass(frozen=True, slots=True)
 class WorkerObserved:
-    """Read from the lease table: what runs now, since when; counters for recycling. `running` is for asyncio workers."""
+    """Read from the lease table: what runs now, since when; counters for recycling.
+
+    `running` is for asyncio workers.
+    """
 
     worker: int
     serial: int
@@ -183,7 +187,10 @@ class WorkerObserved:
 
 @dataclass(frozen=True, slots=True)
 class WorkerExited:
-    """A worker process ended. `claimed` are its serials in state RUNNING, `current` the one it was executing (0: none)."""
+    """A worker process ended.
+
+    `claimed` are its serials in state RUNNING, `current` the one it was executing (0: none).
+    """
 
     worker: int
     status: str

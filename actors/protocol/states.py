@@ -5,9 +5,10 @@ The numbers of `NodeState` are persisted and on the wire: append only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
-from typing import Final, Mapping, TypeVar
+from typing import Final, TypeVar
 
 from actors.protocol.errors import IllegalTransition
 

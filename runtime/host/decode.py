@@ -1,7 +1,8 @@
 """Frames to messages: the first byte names the frame, the rest is JSON (or a graph container).
 
-Knows the wire forms of what faces and workers send to the engine, and nothing else. The raw bytes are kept where the log
-stores them as they came. A frame that does not fit raises `ProtocolError`; the host decides what that means for the sender.
+Knows the wire forms of what faces and workers send to the engine, and nothing else. The raw bytes are kept where the
+log stores them as they came. A frame that does not fit raises `ProtocolError`; the host decides what that means for the
+sender.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """EngineHost: makes the effects of `EngineCore` real, on one uvloop loop.
 
-A turn: take what arrived on all links (control lanes first), one call of the core, carry out its effects, send what piled
-up for each peer as one frame. Then either the next turn is asked for (something is left), or every link is armed and the
-loop sleeps. Work per turn is bounded by `RECEIVE_BYTES_PER_TURN_MAX` for each link (rule R5).
+A turn: take what arrived on all links (control lanes first), one call of the core, carry out its effects, send what
+piled up for each peer as one frame. Then either the next turn is asked for (something is left), or every link is armed
+and the loop sleeps. Work per turn is bounded by `RECEIVE_BYTES_PER_TURN_MAX` for each link (rule R5).
 
-Concurrency: everything here runs in the loop's thread, except `LogThread`, whose answers come in by `call_soon_threadsafe`.
-Nothing is decided here: who waits, who runs and what is told is the core's.
+Concurrency: everything here runs in the loop's thread, except `LogThread`, whose answers come in by
+`call_soon_threadsafe`. Nothing is decided here: who waits, who runs and what is told is the core's.
 """
 
 from __future__ import annotations
@@ -134,13 +134,15 @@ class EngineHost:
         self._face.flush()
         if self._face.clear and not self._tells:
             self._told_lsn = max(self._told_lsn, self.core.persister.durable_lsn)
-        if more or self._events:
-            self._ask_turn()
-        elif not (self._face.link.arm() and all(post.link.arm() for post in self._workers.values())):
+        if more or self._events or not self._arm():
             self._ask_turn()
         else:
             self.loop.call_later(RECHECK_NS / 1e9, self._recheck)
         self._plan_timer()
+
+    def _arm(self) -> bool:
+        """Arm every link; False when one of them has something."""
+        return self._face.link.arm() and all(post.link.arm() for post in self._workers.values())
 
     def _recheck(self) -> None:
         """The net under the wake-ups: see `runtime.mail.link`."""
@@ -207,9 +209,7 @@ class EngineHost:
 
     def _running(self, post: WorkerPost) -> tuple[int, ...]:
         """Serials that an asyncio worker has claimed."""
-        return tuple(
-            s for s in self.core.open_serials(post.worker) if post.table.states(s, 1)[0] == LeaseState.RUNNING
-        )
+        return tuple(s for s in self.core.open_serials(post.worker) if post.table.states(s, 1)[0] == LeaseState.RUNNING)
 
     def _starter_said(self) -> None:
         for said in self._starter.receive():
@@ -244,9 +244,7 @@ class EngineHost:
         serial, started_ns = post.table.current()
         claimed = self._running(post)
         text, number = (refusal, 0) if refusal else _described(status)
-        self._events.append(
-            msg.WorkerExited(worker, text, number, serial, started_ns, claimed, post.output.tail())
-        )
+        self._events.append(msg.WorkerExited(worker, text, number, serial, started_ns, claimed, post.output.tail()))
         post.close()
 
     def _start_worker(self, effect: fx.StartWorker) -> None:

@@ -67,7 +67,9 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         blobs = BlobStore(folder.blobs_path, config["durability"] == "fsync")
         node_types = config["node_types"]
         names = [n["name"] for n in node_types]
-        scheduler = Scheduler(names, missing_handler=config.get("missing_handler", "park"), retention=config["retention"])
+        scheduler = Scheduler(
+            names, missing_handler=config.get("missing_handler", "park"), retention=config["retention"]
+        )
         replay = Replay(scheduler, blobs.open)
         report, writer = _recover(folder, replay, bool(config.get("salvage")))
         segments = [(info.no, info.first_lsn) for info in writer.segments()]

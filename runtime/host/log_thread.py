@@ -1,10 +1,11 @@
 """The log's own thread: one write at a time, so that the loop never waits for the disk.
 
-The thread holds the interpreter lock only between system calls. Results come back to the loop as the persister's events.
-Without sync there is nothing to wait for but a copy into the page cache, so such a write is done at once, in the loop.
+The thread holds the interpreter lock only between system calls. Results come back to the loop as the persister's
+events. Without sync there is nothing to wait for but a copy into the page cache, so such a write is done at once, in
+the loop.
 
-Concurrency: `write` and `remove_below` from the loop only, the writer is used by one thread at a time because the persister
-has at most one write out.
+Concurrency: `write` and `remove_below` from the loop only, the writer is used by one thread at a time because the
+persister has at most one write out.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class LogThread:
         self._thread.start()
 
     def write(self, records: Sequence[Record], *, sync: bool) -> Any:
-        """Write a batch. Without sync returns the event at once; with sync it is delivered later, and this returns None."""
+        """Write a batch.
+
+        Without sync returns the event at once; with sync it is delivered later, and this returns None.
+        """
         if not sync:
             return self._written(records, False)
         self._asked.put(lambda: self._written(records, True))

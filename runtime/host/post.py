@@ -1,7 +1,7 @@
 """Posts: the engine's end of a link to one peer, with what could not be sent yet.
 
-`WorkerPost` adds the lease table and the captured output of one worker process. Bounded: a worker is never owed more than
-its leases (`PREFETCH_MAX` and slots), a face never more than the core's outbox, which closes the intake.
+`WorkerPost` adds the lease table and the captured output of one worker process. Bounded: a worker is never owed more
+than its leases (`PREFETCH_MAX` and slots), a face never more than the core's outbox, which closes the intake.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Virtual time and a mail that delays: what was posted is delivered in order within one queue, in any order between two.
+"""Virtual time and a mail that delays: what was posted is delivered in order within one queue, in any order between
+two.
 
 Fault model: every queue has its own random delay per message, from nothing to `delay_max_ns`, so that messages of
-different queues overtake each other at will; a queue never reorders, loses or doubles by itself (shared memory does not).
-A queue can be cut: what is still in it is gone, as with a ring whose owner died.
+different queues overtake each other at will; a queue never reorders, loses or doubles by itself (shared memory does
+not). A queue can be cut: what is still in it is gone, as with a ring whose owner died.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ class Oracle:
         assert told is None, f"node {key} is executed after it was told to be {told}"
         if node >= submission.size:
             return "ok", 1
-        assert lease.run.state[lease.node] not in (NodeState.SUCCEEDED, NodeState.SKIPPED), f"{key} executed after its end"
+        assert lease.run.state[lease.node] not in (NodeState.SUCCEEDED, NodeState.SKIPPED), (
+            f"{key} executed after its end"
+        )
         inputs = submission.inputs(node)
         if inputs is not None:
             values = lease.item
@@ -81,7 +83,11 @@ class Oracle:
     def check_scheduler(self, core: EngineCore) -> None:
         """Between the actors: what is leased is in a book, what is ready is in a queue."""
         scheduler = core.scheduler
-        leased = sum(run.state.count(int(s)) for run in scheduler.book.live.values() for s in (NodeState.LEASED, NodeState.CANCELLING))
+        leased = sum(
+            run.state.count(int(s))
+            for run in scheduler.book.live.values()
+            for s in (NodeState.LEASED, NodeState.CANCELLING)
+        )
         assert leased == core.held(), f"{leased} nodes are leased, the books hold {core.held()}"
         ready = sum(run.state.count(int(NodeState.READY)) for run in scheduler.book.live.values())
         queued = sum(
@@ -121,4 +127,6 @@ class Oracle:
         else:
             assert met, f"{key} is {state} although its rule {rule} is not met by {parents}"
         if state == FAILED:
-            assert submission.fails.get(node, 0) or user.world.chances.crash or user.world.chances.hang, f"{key} failed without a cause"
+            assert submission.fails.get(node, 0) or user.world.chances.crash or user.world.chances.hang, (
+                f"{key} failed without a cause"
+            )

@@ -1,7 +1,8 @@
-"""The user's program: submits, cancels, and remembers what it was told. Resends what was not acknowledged after a crash.
+"""The user's program: submits, cancels, and remembers what it was told. Resends what was not acknowledged after a
+crash.
 
-It is the real protocol of a session, without the bytes: hello with the lowest open number, numbers without gaps, answers
-ignored when they come twice, and a complaint when a second answer differs from the first.
+It is the real protocol of a session, without the bytes: hello with the lowest open number, numbers without gaps,
+answers ignored when they come twice, and a complaint when a second answer differs from the first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ RULES = ("all_succeeded", "all_succeeded", "all_succeeded", "all_done", "any_suc
 def kind(shape: str, rule: str = "all_succeeded", **more: Any) -> dict[str, Any]:
     """A task kind with retries fast enough for a simulation."""
     retry = {"max_attempts": 3, "base_ns": 1_000_000, "cap_ns": 5_000_000}
-    return {"handler": "m:f", "node_type": "default", "shape": shape, "trigger": rule, "retry": retry, "timeout_ns": 100_000_000, **more}
+    return {
+        "handler": "m:f",
+        "node_type": "default",
+        "shape": shape,
+        "trigger": rule,
+        "retry": retry,
+        "timeout_ns": 100_000_000,
+        **more,
+    }
 
 
 @dataclass
@@ -93,18 +102,28 @@ class User:
     def _invent(self, seq: int) -> Submission:
         what = self._random.choice(("task", "map", "graph", "graph"))
         if what == "task":
-            submission = Submission(seq, msg.TasksSubmitted(self.session, [[seq, 1, seq]], b"[[%d,1,%d]]" % (seq, seq)), 1)
+            submission = Submission(
+                seq, msg.TasksSubmitted(self.session, [[seq, 1, seq]], b"[[%d,1,%d]]" % (seq, seq)), 1
+            )
         elif what == "map":
             size = self._random.randrange(1, 20)
             items = list(range(size))
-            submission = Submission(seq, msg.MapSubmitted(self.session, seq, 1, items, orjson.dumps([seq, 1, items])), size)
+            submission = Submission(
+                seq, msg.MapSubmitted(self.session, seq, 1, items, orjson.dumps([seq, 1, items])), size
+            )
         else:
             submission = self._invent_graph(seq)
         for node in range(submission.size):
             if self._random.random() < 0.15:
                 submission.fails[node] = self._random.choice((1, 1, 2, 9))
             if what == "graph" and self._random.random() < 0.05:
-                submission.spawns[node] = {"n": 2, "kinds": [kind("args")], "kind_of": [0, 0], "deps": [[], [0]], "items": [[1], [2]]}
+                submission.spawns[node] = {
+                    "n": 2,
+                    "kinds": [kind("args")],
+                    "kind_of": [0, 0],
+                    "deps": [[], [0]],
+                    "items": [[1], [2]],
+                }
         return submission
 
     def _invent_graph(self, seq: int) -> Submission:
@@ -120,7 +139,9 @@ class User:
             rules.append(kinds[chosen]["trigger"])
         columns = builder.finish()
         header = {"kinds": kinds, "name": f"graph-{seq}"}
-        return Submission(seq, msg.GraphSubmitted(self.session, seq, header, columns, encode(columns, header)), size, columns, rules)
+        return Submission(
+            seq, msg.GraphSubmitted(self.session, seq, header, columns, encode(columns, header)), size, columns, rules
+        )
 
     def _send(self, seq: int) -> None:
         self._sent = max(self._sent, seq)

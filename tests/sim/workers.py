@@ -1,12 +1,14 @@
 """Fake workers: they keep the contract of a worker process, and break where real ones do.
 
 Fault model:
-- dies at any moment: idle, with claimed leases, while executing; what it had sent still arrives before its death is known;
+- dies at any moment: idle, with claimed leases, while executing; what it had sent still arrives before its death is
+known;
 - hangs: an execution never ends, and ignores being asked to stop (the escalation must end it);
 - answers late: results that were on the way when it was given up still arrive;
 - answers twice: the same result frame is delivered again;
 - cannot start at all, some times in a row.
-It never claims a lease that was revoked, and never starts one that it did not claim: that is the lease table's contract.
+It never claims a lease that was revoked, and never starts one that it did not claim: that is the lease table's
+contract.
 """
 
 from __future__ import annotations
@@ -172,7 +174,16 @@ class FakeWorker:
         self.table[lease.serial] = LeaseState.FREE
         what, value = outcome
         if what == "ok":
-            groups = [[lease.serial, lease.run.no, [lease.node], [value], self.started_ns, [self._clock.now_ns - self.started_ns]]]
+            groups = [
+                [
+                    lease.serial,
+                    lease.run.no,
+                    [lease.node],
+                    [value],
+                    self.started_ns,
+                    [self._clock.now_ns - self.started_ns],
+                ]
+            ]
             raw = orjson.dumps([self.pid, groups])
             self._post(msg.WorkerDone(self.number, orjson.loads(raw)[1], raw))
         elif what == "spawn":
@@ -205,5 +216,9 @@ class FakeWorker:
         self.current = 0
         self.table[serial] = LeaseState.FREE
         failure = {"kind": kind, "type": "AttemptCancelled", "message": "stopped", "traceback": ""}
-        self._post(msg.WorkerFailed(self.number, [[serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]]))
+        self._post(
+            msg.WorkerFailed(
+                self.number, [[serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]]
+            )
+        )
         self._go_on()

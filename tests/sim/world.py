@@ -1,8 +1,8 @@
 """One simulated world: the real `EngineCore`, log writer and recovery, with fake clock, mail, disk, workers and user.
 
-A seed decides everything: what is submitted, how long things take, what breaks and when. The same actors run here and in
-production; only the host is pretended. Checks after every step: the actors' invariants, and the guarantees G1 to G5 in
-`tests.sim.oracle`. Disk, mail and worker faults are described where the fakes are.
+A seed decides everything: what is submitted, how long things take, what breaks and when. The same actors run here and
+in production; only the host is pretended. Checks after every step: the actors' invariants, and the guarantees G1 to G5
+in `tests.sim.oracle`. Disk, mail and worker faults are described where the fakes are.
 
 Faults of the world itself: the engine is killed (everything written stays), or the power goes (what was not synced may
 go), at any moment; then it recovers and the session asks again for what it does not have.
@@ -168,7 +168,9 @@ class World:
         worker = self.workers.get(effect.worker)
         if worker is not None and worker.alive:
             won = worker.revoke(effect.serials)
-            self.clock.at(self.clock.now_ns, lambda: self._answer(msg.LeasesRevoked(effect.worker, won, effect.serials)))
+            self.clock.at(
+                self.clock.now_ns, lambda: self._answer(msg.LeasesRevoked(effect.worker, won, effect.serials))
+            )
 
     def _answer(self, message: msg.LeasesRevoked) -> None:
         if message.worker in self.workers:

@@ -1,0 +1,170 @@
+"""Admission: how submissions of a session become runs.
+
+Functions of the scheduler, in a file of their own: each takes the scheduler and a message. A submission record carries
+its kinds, so that every record of the log can be read alone. Numbers that were admitted before are acknowledged again
+and not entered twice, so a session may send what it is not sure of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from actors.protocol.errors import MainspringError, ProtocolError, UnknownNodeType
+from actors.protocol.graph import GraphColumns
+from actors.protocol.kinds import Kind
+from actors.protocol.records import RecordType
+from actors.run import Run
+
+if TYPE_CHECKING:
+    from actors.scheduler import Scheduler
+
+
+def on_session_opened(scheduler: Scheduler, message: msg.SessionOpened) -> None:
+    session = scheduler.book.session(message.session)
+    scheduler.put(fx.Tell(message.session, "H", {"acked_seq": session.seq_last}, scheduler.lsn, control=True))
+    for run in session.runs.values():
+        if run.seq + run.base_size > message.open_seq or run.is_graph or run.is_map:
+            scheduler.deliver_again(run, message.open_seq)
+
+
+def on_session_lost(scheduler: Scheduler, message: msg.SessionLost) -> None:
+    for key in [k for k in scheduler.session_kinds if k[0] == message.session]:
+        del scheduler.session_kinds[key]
+
+
+def on_kind_defined(scheduler: Scheduler, message: msg.KindDefined) -> None:
+    scheduler.session_kinds[(message.session, message.kind_no)] = scheduler.kinds.intern(message.data)
+
+
+def on_tasks(scheduler: Scheduler, message: msg.TasksSubmitted) -> None:
+    session = scheduler.book.session(message.session)
+    rows = [row for row in message.tasks if row[0] > session.seq_last]
+    if not rows:
+        _ack(scheduler, message.session, session.seq_last)
+        return
+    whole = len(rows) == len(message.tasks)
+    numbers = list(dict.fromkeys(row[1] for row in rows))
+    kinds = _kinds_of(scheduler, message.session, numbers, rows[0][0], rows[-1][0])
+    if kinds is None:
+        return
+    kind_of = None if len(numbers) == 1 else [numbers.index(row[1]) for row in rows]
+    body = message.raw if whole else orjson.dumps(rows)
+    run = admit_tasks(scheduler, message.session, kinds, kind_of, rows)
+    _log_submission(scheduler, b"T", run, numbers, body)
+    _ack(scheduler, message.session, rows[-1][0])
+    scheduler.queue(run, list(range(run.size)))
+
+
+def admit_tasks(
+    scheduler: Scheduler, session: str, kinds: list[Kind], kind_of: list[int] | None, rows: list[list[Any]]
+) -> Run:
+    """Enter single tasks as one bundle; rows are [seq, kind number, item]."""
+    seq = rows[0][0]
+    key = f"{session}-{seq}"
+    run = Run.of_tasks(
+        scheduler.book.next_no(), key, session, seq, scheduler.wall_ns, kinds, kind_of, [row[2] for row in rows]
+    )
+    scheduler.book.add(run, rows[-1][0])
+    return run
+
+
+def on_map(scheduler: Scheduler, message: msg.MapSubmitted) -> None:
+    session = scheduler.book.session(message.session)
+    if message.seq <= session.seq_last:
+        _ack(scheduler, message.session, session.seq_last)
+        return
+    kinds = _kinds_of(scheduler, message.session, [message.kind_no], message.seq, message.seq)
+    if kinds is None:
+        return
+    run = admit_map(scheduler, message.session, kinds, message.seq, message.items)
+    _log_submission(scheduler, b"M", run, [message.kind_no], message.raw)
+    _ack(scheduler, message.session, message.seq)
+    scheduler.queue(run, list(range(run.size)))
+
+
+def admit_map(scheduler: Scheduler, session: str, kinds: list[Kind], seq: int, items: list[Any]) -> Run:
+    run = Run.of_tasks(
+        scheduler.book.next_no(), f"{session}-{seq}", session, seq, scheduler.wall_ns, kinds, None, items
+    )
+    run.is_map = True
+    scheduler.book.add(run, seq)
+    return run
+
+
+def on_graph(scheduler: Scheduler, message: msg.GraphSubmitted) -> None:
+    session = scheduler.book.session(message.session)
+    if message.seq <= session.seq_last:
+        _ack(scheduler, message.session, session.seq_last)
+        return
+    key = message.header.get("run_id") or f"{message.session}-{message.seq}"
+    if scheduler.book.get(key) is not None:
+        _reject(scheduler, message.session, message.seq, message.seq, "MS120", f"run {key!r} exists already")
+        return
+    try:
+        run = admit_graph(scheduler, message.session, message.seq, message.header, message.columns)
+    except MainspringError as refused:
+        _reject(scheduler, message.session, message.seq, message.seq, refused.code, refused.message)
+        return
+    head = orjson.dumps([message.session, run.no, run.created_ns, message.seq])
+    run.lsn = scheduler.log(RecordType.SUBMITTED, b"G" + len(head).to_bytes(4, "little") + head + message.raw)
+    _ack(scheduler, message.session, message.seq)
+    scheduler.queue(run, run.roots())
+    scheduler.finish_if_over(run)
+
+
+def admit_graph(scheduler: Scheduler, session: str, seq: int, header: dict[str, Any], columns: GraphColumns) -> Run:
+    kinds = [scheduler.kinds.intern(data) for data in header["kinds"]]
+    for kind in kinds:
+        _require_node_type(scheduler, kind)
+    if columns.kind_of is not None and len(columns.kind_of) and max(columns.kind_of) >= len(kinds):
+        raise ProtocolError("a node names a kind that is not there")
+    key = header.get("run_id") or f"{session}-{seq}"
+    run = Run.of_graph(scheduler.book.next_no(), key, session, seq, scheduler.wall_ns, kinds, columns)
+    run.name = header.get("name") or ""
+    scheduler.book.add(run, seq)
+    return run
+
+
+def on_refused(scheduler: Scheduler, message: msg.SubmissionRefused) -> None:
+    _reject(scheduler, message.session, message.seq, message.seq, message.code, message.text)
+
+
+def _kinds_of(scheduler: Scheduler, session: str, numbers: list[int], first: int, last: int) -> list[Kind] | None:
+    kinds = [scheduler.session_kinds.get((session, no)) for no in numbers]
+    try:
+        known = [k for k in kinds if k is not None]
+        if len(known) != len(kinds):
+            raise ProtocolError("the session did not define this task kind")
+        for kind in known:
+            _require_node_type(scheduler, kind)
+    except MainspringError as refused:
+        _reject(scheduler, session, first, last, refused.code, refused.message)
+        return None
+    return known
+
+
+def _require_node_type(scheduler: Scheduler, kind: Kind) -> None:
+    if kind.node_type not in scheduler.ready:
+        raise UnknownNodeType(
+            f"task {kind.name!r} needs node type {kind.node_type!r}; known: {', '.join(sorted(scheduler.ready))}"
+        )
+
+
+def _log_submission(scheduler: Scheduler, letter: bytes, run: Run, numbers: list[int], body: bytes) -> None:
+    kinds = b",".join(b"[%d,%s]" % (no, kind.text) for no, kind in zip(numbers, run.kinds, strict=True))
+    head = orjson.dumps([run.session, run.no, run.created_ns])[:-1]
+    run.lsn = scheduler.log(RecordType.SUBMITTED, b"".join([letter, head, b",[", kinds, b"],", body, b"]"]))
+
+
+def _reject(scheduler: Scheduler, session: str, first: int, last: int, code: str, text: str) -> None:
+    scheduler.book.session(session).seq_last = last
+    for seq in range(first, last + 1):
+        scheduler.tell(session, "J", [seq, {"code": code, "message": text}])
+
+
+def _ack(scheduler: Scheduler, session: str, seq: int) -> None:
+    scheduler.tell(session, "A", [seq])

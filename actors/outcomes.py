@@ -1,0 +1,235 @@
+"""Outcomes: what the scheduler does when attempts succeed, fail, come back untouched, or are cancelled.
+
+Functions of the scheduler, in a file of their own: each takes the scheduler and a message. The order is always the
+same: decide, log, change the run, queue what became ready, tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from actors.policy.retry import delay_ns, retries
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from actors.protocol.kinds import Kind
+from actors.protocol.records import RecordType
+from actors.protocol.states import FailureKind, NodeState
+from actors.run import BACKOFF, CANCELLED, CANCELLING, FAILED, PARKED, SKIPPED, Run
+
+if TYPE_CHECKING:
+    from actors.scheduler import Scheduler
+
+
+def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
+    raw = message.raw
+    if raw is None:
+        raw = orjson.dumps([message.pid, [[0, r.no, n, v, s, e] for r, n, v, s, e in message.groups]])
+    lsn = scheduler.log(RecordType.COMPLETED, raw)
+    tell: dict[str, list[Any]] = {}
+    offset = scheduler.wall_ns - scheduler.now_ns
+    for run, nodes, values, _, _ in message.groups:
+        if run.spawned:
+            add_spawned(scheduler, run, nodes)
+        if run.is_graph:
+            scheduler.stirred[run.no] = run
+        else:
+            tell.setdefault(run.session, []).append([run.seq, nodes, values])
+        if not run.frames or run.frames[-1][1] is not raw:
+            run.frames.append((offset, raw))
+        if run.ended_times:
+            for node in nodes:
+                run.ended_times.pop(node, None)
+        ready = run.succeed(nodes, values)
+        if ready:
+            scheduler.queue(run, ready)
+        if not run.open:
+            scheduler._finish(run)
+    for session, body in tell.items():
+        scheduler.put(fx.Tell(session, "R", body, lsn))
+
+
+def on_spawned(scheduler: Scheduler, message: msg.Spawned) -> None:
+    message.run.spawned[message.node] = (message.block, message.raw)
+    scheduler.log(RecordType.SPAWNED, message.raw)
+
+
+def add_spawned(scheduler: Scheduler, run: Run, nodes: list[int]) -> None:
+    """Attach what these finished nodes wanted to add."""
+    for node in [n for n in nodes if n in run.spawned]:
+        block, _ = run.spawned.pop(node)
+        if run.cancel_asked:
+            continue
+        kinds = [scheduler.kinds.intern(data) for data in block["kinds"]]
+        scheduler.note(run, node, "spawned", f"{block['n']} nodes")
+        scheduler.book.grew(block["n"])
+        scheduler.queue(run, run.append_block(block, kinds, node))
+
+
+def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
+    run, node, failure = message.run, message.node, message.failure
+    kind = run.kind(node)
+    attempt = run.attempts.get(node, 0) + 1
+    run.spawned.pop(node, None)
+    what = failure["kind"]
+    if run.state[node] == CANCELLING or what == FailureKind.CANCELLED:
+        end(scheduler, run, node, CANCELLED, attempt, failure, message)
+    elif what == FailureKind.SKIPPED:
+        end(scheduler, run, node, SKIPPED, attempt, failure, message)
+    elif what == FailureKind.NO_HANDLER and scheduler.missing_handler == "park":
+        _park(scheduler, run, node, failure)
+    elif _tries_again(scheduler, run, node, kind, what, attempt):
+        _back_off(scheduler, run, node, kind, attempt, failure, message)
+    else:
+        end(scheduler, run, node, FAILED, attempt, failure, message)
+
+
+def _tries_again(scheduler: Scheduler, run: Run, node: int, kind: Kind, what: str, attempt: int) -> bool:
+    if what in (FailureKind.CRASH, FailureKind.MEMORY):
+        crashes = run.crashes[node] = run.crashes.get(node, 0) + 1
+        if crashes >= kind.crashes_max:
+            return False
+        if kind.retry.attempts_max <= 1:
+            return True
+    return retries(kind.retry, what, attempt)
+
+
+def _back_off(
+    scheduler: Scheduler,
+    run: Run,
+    node: int,
+    kind: Kind,
+    attempt: int,
+    failure: dict[str, Any],
+    message: msg.AttemptFailed,
+) -> None:
+    delay = delay_ns(kind.retry, attempt, hash_of(run.key, node, attempt))
+    due_wall = scheduler.wall_ns + delay
+    run.attempts[node] = attempt
+    run.state[node] = BACKOFF
+    run.backoff_until[node] = due_wall
+    scheduler.log_attempt(run, node, "retry", attempt, failure, message, due_wall)
+    scheduler.note(run, node, f"attempt {attempt} {failure['kind']}", f"next in {delay / 1e9:.3f} s: {brief(failure)}")
+    scheduler.timers.set((run.no, node), scheduler.now_ns + delay)
+
+
+def end(
+    scheduler: Scheduler,
+    run: Run,
+    node: int,
+    state: int,
+    attempt: int,
+    failure: dict[str, Any],
+    message: msg.AttemptFailed | None,
+) -> None:
+    run.attempts[node] = attempt
+    run.failures[node] = failure
+    ending = NodeState(state).name.lower()
+    lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
+    scheduler.note(run, node, ending, f"attempt {attempt}: {brief(failure)}")
+    before = run.state.count(SKIPPED) if run.is_graph else 0
+    scheduler.queue(run, run.settle([node], state))
+    scheduler.tell_failure(run, node, lsn)
+    if run.is_graph and run.state.count(SKIPPED) > before:
+        scheduler.note(run, node, "skipped others", f"{run.state.count(SKIPPED) - before} nodes behind it")
+    scheduler.finish_if_over(run)
+
+
+def _park(scheduler: Scheduler, run: Run, node: int, failure: dict[str, Any]) -> None:
+    run.state[node] = PARKED
+    run.parked[node] = brief(failure)
+    scheduler.note(run, node, "parked", f"no handler: {brief(failure)}")
+
+
+def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
+    back = message.run.give_back(message.nodes)
+    for node in back:
+        message.run.spawned.pop(node, None)
+    stopped = [n for n in message.nodes if message.run.state[n] == CANCELLING]
+    scheduler.note(message.run, message.nodes[0], "returned", f"{len(message.nodes)} nodes: {message.cause}")
+    if back:
+        scheduler.queue(message.run, back, front=True)
+    for node in stopped:
+        end(
+            scheduler,
+            message.run,
+            node,
+            CANCELLED,
+            message.run.attempts.get(node, 0),
+            cancelled("before it started"),
+            None,
+        )
+
+
+def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
+    found = scheduler.book.find(message.run_key)
+    if found is None:
+        scheduler.tell(
+            message.session,
+            "Q",
+            [message.query_id, None, {"code": "MS121", "message": f"no run {message.run_key!r}"}],
+            control=True,
+        )
+        return
+    run, own = found
+    node = own if message.node is None else message.node
+    if node is not None and not 0 <= node < run.size:
+        scheduler.tell(
+            message.session,
+            "Q",
+            [message.query_id, None, {"code": "MS113", "message": f"no node {node}"}],
+            control=True,
+        )
+        return
+    over = not run.open if node is None else NodeState.SUCCEEDED <= run.state[node] <= NodeState.SKIPPED
+    if over:
+        scheduler.tell(message.session, "Q", [message.query_id, False, None], control=True)
+        return
+    leased = cancel(scheduler, run, node)
+    lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased]))
+    scheduler.note(run, -1 if node is None else node, "cancel asked", f"by {message.session}")
+    if leased:
+        scheduler.put(msg.StopLeases(run, leased))
+    scheduler.tell(message.session, "Q", [message.query_id, True, None], control=True, lsn=lsn)
+    scheduler.finish_if_over(run)
+
+
+def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:
+    """Cancel what waits, and tell so; returns the leased nodes, which must be stopped."""
+    at_once, leased, ready = mark_cancelled(run, node)
+    for n in at_once:
+        scheduler.timers.cancel((run.no, n))
+        scheduler.tell_failure(run, n, scheduler.lsn + 1)
+    scheduler.queue(run, ready)
+    return leased
+
+
+def mark_cancelled(run: Run, node: int | None) -> tuple[list[int], list[int], list[int]]:
+    """The state change of a cancel, live and in replay; see `Run.cancel_waiting`."""
+    run.cancel_asked = run.cancel_asked or node is None
+    at_once, leased, ready = run.cancel_waiting(node)
+    for n in at_once:
+        run.failures[n] = cancelled("before it started")
+    return at_once, leased, ready
+
+
+def hash_of(key: str, node: int, attempt: int) -> int:
+    """A seed that is the same for the same attempt in every process (FNV-1a, 64 bit)."""
+    value = 0xCBF29CE484222325
+    for byte in f"{key}/{node}/{attempt}".encode():
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def cancelled(when: str) -> dict[str, Any]:
+    """The failure of an attempt that was cancelled."""
+    return {"kind": "cancelled", "type": "", "message": f"cancelled {when}", "traceback": ""}
+
+
+def brief(failure: dict[str, Any]) -> str:
+    """A failure in a few words, for the story."""
+    message = failure.get("message", "")
+    text = message if isinstance(message, str) else "(text with special characters)"
+    name = failure.get("type", "").rpartition(".")[2]
+    return (f"{name}: {text}" if name else text)[:300]
