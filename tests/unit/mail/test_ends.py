@@ -11,7 +11,7 @@ import pytest
 from actors.protocol.errors import ProtocolError
 from runtime.mail import ends as ends_module
 from runtime.mail.bell import EVENTFD_AVAILABLE, Bell
-from runtime.mail.blocks import create_block
+from runtime.mail.blocks import create_block, map_block
 from runtime.mail.ends import LinkEnds, create_link, layout_of
 from runtime.mail.link import Link
 
@@ -63,7 +63,7 @@ def test_too_few_descriptors_are_no_link() -> None:
 def test_the_sides_mirror_each_other() -> None:
     with closing(create_link(4096, 1024)) as ends:
         fd = os.dup(ends.memory_fd)
-        with closing(ends_module.map_block(fd)) as memory, memoryview(memory) as view, view.cast("Q") as words:
+        with closing(map_block(fd)) as memory, memoryview(memory) as view, view.cast("Q") as words:
             a, b = layout_of(words, "a"), layout_of(words, "b")
         os.close(fd)
         assert (a.outgoing, a.incoming) == (b.incoming, b.outgoing)
