@@ -18,7 +18,7 @@ from importlib import resources
 from typing import Any, Final
 
 from runtime.cli.pagedata import page_data
-from runtime.cli.report import Figures, bound_text, counts_text, duration_text
+from runtime.cli.report import Figures, GroupFigures, bound_text, counts_text, duration_text, group_word
 from runtime.cli.trace import Trace
 
 SCRIPTS: Final = ("base.js", "view.js", "gantt.js", "graph.js", "table.js", "start.js")
@@ -43,7 +43,9 @@ def html_page(trace: Trace, figures: Figures) -> bytes:
         "subtitle": _subtitle(trace, figures),
         "tiles": _tiles(trace, figures),
         "path": _path(trace, figures),
-        "groups": _group_rows(figures),
+        "word": group_word(trace).capitalize(),
+        "pools": _pool_table(figures),
+        "groups": _group_rows(figures.groups, figures.work_ns, dots=True),
         "failures": _failures(trace),
         "facts": _facts(trace, figures),
         "data": _script_json(page_data(trace, figures)),
@@ -116,21 +118,27 @@ def _path(trace: Trace, figures: Figures) -> str:
     return f'<div class="strip" aria-hidden="true">{bar}</div>{note}<ol class="path">{items}</ol>'
 
 
-def _group_rows(figures: Figures) -> str:
+def _pool_table(figures: Figures) -> str:
+    """The rows of node types, above those of their tasks; none where there is one node type only."""
+    if not figures.pools:
+        return ""
+    return f"<tbody>{_group_rows(figures.pools, figures.work_ns)}</tbody>"
+
+
+def _group_rows(groups: Sequence[GroupFigures], work_ns: int, *, dots: bool = False) -> str:
     rows = []
-    for index, group in enumerate(figures.groups):
+    for index, group in enumerate(groups):
         cells = [
             f"{group.nodes:,}",
             f"{group.failed:,}",
             f"{group.attempts:,}",
-            *map(duration_text, (group.work_ns, group.p50_ns, group.p95_ns, group.max_ns, group.wait_p50_ns)),
+            duration_text(group.work_ns),
+            f"{group.work_ns / work_ns:.1%}" if work_ns else "–",
+            *map(duration_text, (group.p50_ns, group.p95_ns, group.max_ns, group.wait_p50_ns)),
         ]
-        share = f"{group.work_ns / figures.work_ns:.1%}" if figures.work_ns else "–"
-        rows.append(
-            f'<tr><th scope="row"><i class="dot" data-group="{index}"></i>{_text(group.name)}</th>'
-            + "".join(f"<td>{cell}</td>" for cell in [*cells[:4], share, *cells[4:]])
-            + "</tr>"
-        )
+        dot = f'<i class="dot" data-group="{index}"></i>' if dots else "node type "
+        name = f'<th scope="row">{dot}{_text(group.name)}</th>'
+        rows.append(f"<tr>{name}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return "".join(rows)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from runtime.cli.layout import Layout, layout
-from runtime.cli.report import Figures
+from runtime.cli.report import Figures, group_word
 from runtime.cli.trace import Trace
 
 GRAPH_NODES_MAX: Final = 10_000
@@ -41,6 +41,7 @@ def page_data(trace: Trace, figures: Figures) -> dict[str, Any]:
         "total": size,
         "span": round(figures.makespan_ns / 1000, 1),
         "groups": names,
+        "word": group_word(trace),
         "slots": trace.slots,
         "nodes": _node_columns(trace, figures, kept, names),
         "path": _renumbered(figures.path, kept),

@@ -12,12 +12,12 @@ Both are one node type, "replay". The recorded number of cores per task is not m
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.protocol import limits
 from runtime.cli.replay_tasks import burn, sleep_for
-from runtime.cli.trace import workflow_groups
 from runtime.cli.wfformat import Workflow
 from runtime.config import NodeType
 from runtime.flow import Flow, Node
@@ -80,3 +80,29 @@ def _pool(tasks: int, burning: bool, workers: int) -> tuple[NodeType, str]:
     room = min(limits.PREFETCH_MAX, max(1, -(-tasks // count)))
     text = f"{count} asyncio process{'es' * (count != 1)}, up to {room:,} tasks at once in each, sleeping"
     return NodeType(NODE_TYPE, workers=count, mode="asyncio", concurrency=room), text
+
+
+def workflow_groups(names: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """What stands for the node type of each task of a replayed workflow.
+
+    Some systems give every task its own name and tell the program (`mProject_ID0000001`, program `mProject`); others
+    give all tasks of a step one name and put a whole script into the program. So: the name where names repeat, else
+    the program where it is one word, else the name without its number.
+
+    Args:
+        names: (id, name, program) of every task.
+    """
+    rows = list(names)
+    repeats = len({name for _, name, _ in rows}) < len(rows)
+    return {task_id: name if repeats else _program_or_stem(name, program) for task_id, name, program in rows}
+
+
+def _program_or_stem(name: str, program: str) -> str:
+    words = program.split()
+    if len(words) == 1 and program:
+        return words[0].rsplit("/", 1)[-1] or words[0]
+    stem = name.rstrip("0123456789")
+    for ending in ("_ID", "-ID", "_", "-"):
+        if stem.endswith(ending) and len(stem) > len(ending) and stem != name:
+            return stem[: -len(ending)]
+    return stem or name

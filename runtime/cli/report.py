@@ -29,7 +29,7 @@ FAILURES_SHOWN_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class GroupFigures:
-    """Figures of one node type. Durations and waits in nanoseconds, over the nodes that ran."""
+    """Figures of one node type or task. Durations and waits in nanoseconds, over the nodes that ran."""
 
     name: str
     nodes: int
@@ -56,6 +56,7 @@ class Figures:
     counts: dict[str, int]
     attempts: int
     groups: tuple[GroupFigures, ...]
+    pools: tuple[GroupFigures, ...]
     waits: tuple[int, ...]
 
 
@@ -79,7 +80,8 @@ def analyse(trace: Trace) -> Figures:
         peak=_peak(trace, ran),
         counts=dict(Counter(trace.states)),
         attempts=sum(trace.attempts),
-        groups=_groups(trace, waits),
+        groups=_groups(trace, trace.groups, waits),
+        pools=_groups(trace, [trace.pools.get(name, "") for name in trace.groups], waits) if trace.pools else (),
         waits=waits,
     )
 
@@ -128,10 +130,10 @@ def _peak(trace: Trace, ran: list[int]) -> int:
     return most
 
 
-def _groups(trace: Trace, waits: Sequence[int]) -> tuple[GroupFigures, ...]:
+def _groups(trace: Trace, groups: Sequence[str], waits: Sequence[int]) -> tuple[GroupFigures, ...]:
     """Figures per group, most work first."""
     rows_of: dict[str, list[int]] = {}
-    for row, name in enumerate(trace.groups):
+    for row, name in enumerate(groups):
         rows_of.setdefault(name, []).append(row)
     found = []
     for name, rows in rows_of.items():
@@ -211,7 +213,9 @@ def text_report(trace: Trace, figures: Figures) -> list[str]:
         *trace.facts,
     ]
     lines = [f"{name:<14} {text}" for name, text in head]
-    return [*lines, "", *group_table(figures.groups), *_failure_lines(trace)]
+    if figures.pools:
+        lines += ["", *group_table(figures.pools, "node type")]
+    return [*lines, "", *group_table(figures.groups, group_word(trace)), *_failure_lines(trace)]
 
 
 def _again_text(trace: Trace) -> str:
@@ -219,9 +223,14 @@ def _again_text(trace: Trace) -> str:
     return f"; {again:,} node{'s' * (again != 1)} ran more than once" if again else ""
 
 
-def group_table(groups: Sequence[GroupFigures]) -> list[str]:
+def group_word(trace: Trace) -> str:
+    """What a group is: the task of a node type, or what stands for the node type itself."""
+    return "task" if trace.pools else "node type"
+
+
+def group_table(groups: Sequence[GroupFigures], word: str) -> list[str]:
     """The groups as an aligned table, most work first."""
-    header = ("node type", "nodes", "failed", "attempts", "total", "p50", "p95", "max", "wait p50")
+    header = (word, "nodes", "failed", "attempts", "total", "p50", "p95", "max", "wait p50")
     rows = [
         (
             _cut_middle(group.name, 48),

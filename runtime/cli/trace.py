@@ -1,16 +1,20 @@
 """What happened in a run, as columns: the plain data from which every report is made.
 
-Knows nothing of a running engine: it is filled from the rows of `RunHandle.nodes()` and from the definition. Rows keep
-the order of the definition. A node that never started has 0 in `starts` and `ends`.
+Knows nothing of a running engine: it is filled from what `RunHandle.nodes()` returned and from the definition. Rows
+keep the order of the definition, nodes that were spawned while running come last. A node that never started has 0 in
+`starts` and `ends`.
+
+Nodes are grouped by `groups`: by the name of their task, or, in a replayed workflow, by what stands for it. `pools`
+says which node type's workers ran them, where a run has more than one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-TERMINAL: Final = ("succeeded", "failed", "cancelled", "skipped")
+from runtime.views import NodeStatus
 
 
 @dataclass(slots=True)
@@ -28,7 +32,8 @@ class Trace:
         elapsed_ns: From submission to the end as the submitter saw it.
         facts: Further (name, text) pairs for the head of a report.
         parents: Row numbers of the parents.
-        groups: Node type, or what stands for it in a replayed workflow.
+        groups: Name of the task, or what stands for the node type in a replayed workflow.
+        pools: Node type by group; empty when there is only one.
         errors: Message of a failed node by row.
     """
 
@@ -44,6 +49,7 @@ class Trace:
     ids: list[str] = field(default_factory=list)
     parents: list[list[int]] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
+    pools: dict[str, str] = field(default_factory=dict)
     states: list[str] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
@@ -56,30 +62,28 @@ class Trace:
 
     def fill(
         self,
-        rows: Sequence[Mapping[str, Any]],
-        groups: Mapping[str, str],
+        nodes: Sequence[NodeStatus],
+        groups: Mapping[str, str] | None = None,
         parents: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Add the rows of `RunHandle.nodes()`.
+        """Take over the table of nodes.
 
         Args:
-            rows: Dicts with id, parents, state, attempts, started_ns, ended_ns, worker_pid.
-            groups: Group by node id; a node that is missing here (one spawned while running) is of group "spawned".
-            parents: Parents by node id where they are to be told as in a file; else those of the rows.
+            nodes: All nodes of the run, by number.
+            groups: Group by node id; without it the name of the node's task.
+            parents: Parents by node id, to be told in the order of a file.
         """
-        first = len(self.ids)
-        number = {str(row["id"]): first + i for i, row in enumerate(rows)}
-        for row in rows:
-            node_id = str(row["id"])
-            names = row["parents"] if parents is None else parents.get(node_id, row["parents"])
-            self.ids.append(node_id)
-            self.parents.append([number[str(name)] for name in names])
-            self.groups.append(groups.get(node_id, "spawned"))
-            self.states.append(str(row["state"]))
-            self.attempts.append(int(row["attempts"]))
-            self.starts.append(int(row["started_ns"] or 0))
-            self.ends.append(int(row["ended_ns"] or 0))
-            self.pids.append(int(row["worker_pid"] or 0))
+        number = {node.id: node.index for node in nodes} if parents is not None else {}
+        for node in nodes:
+            listed = parents.get(node.id) if parents is not None else None
+            self.ids.append(node.id)
+            self.parents.append(list(node.parents) if listed is None else [number[name] for name in listed])
+            self.groups.append(node.name if groups is None else groups.get(node.id, node.name))
+            self.states.append(node.state.name.lower())
+            self.attempts.append(node.attempts)
+            self.starts.append(node.started_ns or 0)
+            self.ends.append(node.ended_ns or 0)
+            self.pids.append(node.worker_pid or 0)
 
     def duration(self, row: int) -> int:
         """Nanoseconds of the last attempt; 0 if the node did not run to an end."""
@@ -116,29 +120,3 @@ class Trace:
                 for node_id, parents, state, attempts, start, end, pid in columns
             ],
         }
-
-
-def workflow_groups(names: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """What stands for the node type of each task of a replayed workflow.
-
-    Some systems give every task its own name and tell the program (`mProject_ID0000001`, program `mProject`); others
-    give all tasks of a step one name and put a whole script into the program. So: the name where names repeat, else
-    the program where it is one word, else the name without its number.
-
-    Args:
-        names: (id, name, program) of every task.
-    """
-    rows = list(names)
-    repeats = len({name for _, name, _ in rows}) < len(rows)
-    return {task_id: name if repeats else _program_or_stem(name, program) for task_id, name, program in rows}
-
-
-def _program_or_stem(name: str, program: str) -> str:
-    words = program.split()
-    if len(words) == 1 and program:
-        return words[0].rsplit("/", 1)[-1] or words[0]
-    stem = name.rstrip("0123456789")
-    for ending in ("_ID", "-ID", "_", "-"):
-        if stem.endswith(ending) and len(stem) > len(ending) and stem != name:
-            return stem[: -len(ending)]
-    return stem or name

@@ -5,7 +5,7 @@ const Table = {
   perPage: 50,
   columns: [
     { name: "Node", text: (node) => visible(NODES.id[node]), key: (node) => NODES.id[node] },
-    { name: "Node type", text: (node) => visible(DATA.groups[NODES.group[node]]), key: (node) => DATA.groups[NODES.group[node]], left: true },
+    { name: DATA.word[0].toUpperCase() + DATA.word.slice(1), text: (node) => visible(DATA.groups[NODES.group[node]]), key: (node) => DATA.groups[NODES.group[node]], left: true },
     { name: "State", text: (node) => NODES.states[NODES.state[node]], key: (node) => NODES.states[NODES.state[node]], left: true },
     { name: "Attempts", text: (node) => numberText(NODES.attempts[node]), key: (node) => NODES.attempts[node] },
     { name: "Start", text: (node) => timeText(NODES.start[node]), key: (node) => NODES.start[node] },

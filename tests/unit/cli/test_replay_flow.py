@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.protocol import limits
-from runtime.cli.replay_flow import replay_flow
+from runtime.cli.replay_flow import replay_flow, workflow_groups
 from tests.unit.cli.test_wfformat import document, parse
 
 
@@ -38,3 +38,17 @@ def test_burning_runs_one_task_at_a_time(workers: int, text: str) -> None:
     (pool,) = replay.node_types
     assert (pool.mode, pool.workers_range, pool.slots) == ("process", (workers, workers), 1)
     assert replay.mode.startswith(text)
+
+
+def test_groups_are_programs_where_every_task_has_its_own_name() -> None:
+    names = [("1", "mProject_ID0000001", "/opt/bin/mProject"), ("2", "cat_ID0000002", "")]
+    assert workflow_groups(names) == {"1": "mProject", "2": "cat"}
+
+
+def test_groups_are_names_where_names_repeat() -> None:
+    names = [("1", "FASTQC", "fastqc --quiet\nmore"), ("2", "FASTQC", "x"), ("3", "MULTIQC", "multiqc .")]
+    assert workflow_groups(names) == {"1": "FASTQC", "2": "FASTQC", "3": "MULTIQC"}
+
+
+def test_a_name_of_digits_stays() -> None:
+    assert workflow_groups([("1", "0001", ""), ("2", "_7", "a b")]) == {"1": "0001", "2": "_"}

@@ -122,3 +122,13 @@ def test_larger_runs_are_analysed() -> None:
     figures = analyse(layers(10, 40))
     assert sum(group.nodes for group in figures.groups) == 400
     assert figures.peak == 4
+
+
+def test_node_types_are_told_apart_from_tasks_where_there_are_several() -> None:
+    trace = diamond()
+    trace.pools = {"x": "cpu", "y": "http"}
+    figures = analyse(trace)
+    assert [(pool.name, pool.nodes) for pool in figures.pools] == [("http", 2), ("cpu", 2)]
+    text = text_report(trace, figures)
+    assert any(line.startswith("node type") for line in text)
+    assert any(line.startswith("task ") for line in text)
