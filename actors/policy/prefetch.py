@@ -53,15 +53,22 @@ def spread(ready: int, room: Sequence[int], held: Sequence[int], average_ns: flo
             shares[emptiest] = left
             return shares
     order = sorted((i for i, r in enumerate(room) if r > 0), key=lambda i: held[i])
-    for rank, i in enumerate(order):
-        following = order[rank:]
-        level = -(-(left + sum(held[j] for j in following)) // len(following))
-        give = max(0, min(room[i], left, level - held[i]))
-        shares[i] = give
-        left -= give
-    if left:
-        for i in order:
-            give = min(left, room[i] - shares[i])
+    while left:
+        order = [i for i in order if shares[i] < room[i]]
+        below = _below_level(order, [held[i] + shares[i] for i in order], left)
+        for rank, i in enumerate(below):
+            level = -(-(left + sum(held[j] + shares[j] for j in below[rank:])) // (len(below) - rank))
+            give = min(room[i] - shares[i], left, max(0, level - held[i] - shares[i]))
             shares[i] += give
             left -= give
     return shares
+
+
+def _below_level(order: list[int], amounts: list[int], left: int) -> list[int]:
+    """Those that get something when `left` is poured in: the first k whose common level the next one is above."""
+    total = left
+    for k, amount in enumerate(amounts):
+        if k and total <= amount * k:
+            return order[:k]
+        total += amount
+    return order

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from actors.policy.leases import LeaseBook
+
+
+def book_with(*sizes: int) -> LeaseBook[str]:
+    book: LeaseBook[str] = LeaseBook()
+    for size in sizes:
+        book.grant("run", None, list(range(size)))
+    return book
+
+
+def test_serials_are_consecutive_over_groups_and_never_used_again() -> None:
+    book = book_with(3, 2)
+    assert book.open_serials() == [1, 2, 3, 4, 5]
+    assert book.finish(1, 3) is not None
+    assert book.grant("run", None, [7]).base == 6
+
+
+@pytest.mark.parametrize(("serial", "count"), [(0, 1), (4, 1), (1, 4), (3, 2), (99, 1)])
+def test_what_is_not_wholly_held_cannot_be_finished(serial: int, count: int) -> None:
+    book = book_with(3)
+    assert book.finish(serial, count) is None
+    assert book.held == 3
+
+
+def test_a_lease_is_finished_once() -> None:
+    book = book_with(3)
+    assert book.finish(2, 1) is not None
+    assert book.finish(2, 1) is None
+    assert book.finish(1, 3) is None
+    assert book.open_serials() == [1, 3]
+    book.check_invariants()
+
+
+def test_empty_groups_go() -> None:
+    book = book_with(2, 2, 2)
+    book.finish(3, 2)
+    assert [group.base for group in book.groups()] == [1, 5]
+    assert book.find(3) is None
+    assert book.find(5) is not None
+    book.check_invariants()
+
+
+def test_invariants_find_a_wrong_count() -> None:
+    book = book_with(2)
+    book.held += 1
+    with pytest.raises(AssertionError, match="held"):
+        book.check_invariants()
