@@ -48,8 +48,9 @@ CANCEL: Final = CURRENT + 16
 STATES_OFFSET: Final = (CURRENT + 32) * 8
 BLOCK_BYTES: Final = STATES_OFFSET + limits.LEASE_SLOTS
 
+_LEASED_BYTE: Final = int(LeaseState.LEASED)  # plain numbers: comparing with an enum costs 100 ns a slot
+_REVOKED_BYTE: Final = int(LeaseState.REVOKED)
 _LEASED: Final = bytes([LeaseState.LEASED]) * limits.LEASE_SLOTS
-_RUNNING: Final = bytes([LeaseState.RUNNING]) * limits.LEASE_SLOTS
 _CLAIM: Final = bytes.maketrans(bytes([LeaseState.LEASED]), bytes([LeaseState.RUNNING]))
 _ZERO_WORDS: Final = memoryview(bytes(8 * limits.LEASE_SLOTS)).cast("Q")
 _CANCEL_BITS: Final = 8
@@ -104,8 +105,8 @@ class LeaseTable:
         try:
             for serial in serials:
                 place = STATES_OFFSET + (serial & SLOT_MASK)
-                if memory[place] == LeaseState.LEASED:
-                    memory[place] = LeaseState.REVOKED
+                if memory[place] == _LEASED_BYTE:
+                    memory[place] = _REVOKED_BYTE
                     won.append(serial)
         finally:
             self._lock(fcntl.LOCK_UN)
@@ -146,7 +147,7 @@ class LeaseTable:
             self._lock(fcntl.LOCK_UN)
         if states == _LEASED[:count]:
             return range(serial, serial + count)
-        return [number for number, state in enumerate(states, serial) if state == LeaseState.LEASED]
+        return [number for number, state in enumerate(states, serial) if state == _LEASED_BYTE]
 
     def begin(self, serial: int, now_ns: int) -> None:
         """Publish which attempt runs."""

@@ -113,7 +113,7 @@ class Link:
         self._pollers = tuple(_poller(bell.read_fd) for bell in self._bells)
         fence = threading.Lock()
         self._fence_in, self._fence_out = fence.acquire, fence.release
-        self._spins = (os.cpu_count() or 1) > 1
+        self._spins = _cores() > 1
         self._spin_misses = 0
         self._refused: dict[RingWriter, int] = {}
         """Lane and size of frames that found no room lately."""
@@ -339,6 +339,13 @@ class Link:
                 return True
         self._spin_misses = misses + 1
         return False
+
+
+def _cores() -> int:
+    """Cores this process may run on; on one, who spins keeps the peer from answering."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _poller(fd: int) -> select.poll:
