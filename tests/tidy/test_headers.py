@@ -12,7 +12,7 @@ from typing import Final
 
 from tests.tidy.tree import PRODUCT, Source, files, report, source_of, sources
 
-HEADER_CHARS_MIN: Final = 30
+HEADER_CHARS_MIN: Final = 20
 PACKAGE_CHARS_MIN: Final = 80
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
