@@ -112,13 +112,19 @@ class WorkerDesk:
 
     # --- asked ----------------------------------------------------------------------------------------------------
 
-    def next_chunk(self, room: int = limits.CLAIM_MAX) -> WorkChunk | None:
-        """What to claim next, at most `room` leases; it counts as taken. None: nothing, or draining."""
+    def next_chunk(self, room: int = limits.CLAIM_MAX, *, by_duration: bool = True) -> WorkChunk | None:
+        """What to claim next; it counts as taken. None: nothing, or draining.
+
+        Args:
+            room: At most so many leases.
+            by_duration: Whether they run one after the other, so that their duration decides how many are claimed.
+        """
         if not self._groups or room < 1:
             return None
         group = self._groups[0]
         start = group.taken
-        count = min(self._size_of(group.kind_no).size(), len(group.nodes) - start, room)
+        size = self._size_of(group.kind_no).size() if by_duration else limits.CLAIM_MAX
+        count = min(size, len(group.nodes) - start, room)
         group.taken += count
         if group.taken == len(group.nodes):
             self._groups.popleft()

@@ -21,6 +21,9 @@ from runtime.host.results import SCALARS, Place
 from runtime.host.station import STOP_SIGNALS, PayloadRefused, Station
 
 _PLAIN_CONTAINERS: Final = frozenset({dict, list, tuple, set, bytes})
+_FLAT: Final = frozenset({dict, list, tuple})
+_FLAT_MAX: Final = 16
+"""Containers of so many scalars are copied instead of encoded at once; beyond, the look at the types costs more."""
 
 
 class Stopper:
@@ -106,7 +109,7 @@ class AttemptRunner:
             if context is not None:
                 context.close()
 
-    def settle(self, value: Any, pickle: bool, blob_key: str) -> bytes:
+    def settle(self, value: Any, pickle: bool, blob_key: str) -> Any:
         """A result as the text that is kept, encoded now, because what it holds may be changed later. Awaits
         coroutines.
 
@@ -114,6 +117,11 @@ class AttemptRunner:
             HandlerRefused: It is a generator. PayloadRefused: it cannot be stored.
         """
         kind = type(value)
+        if kind in _FLAT and len(value) <= _FLAT_MAX and SCALARS.issuperset(map(type, value)):
+            if kind is not dict:
+                return value[:]
+            if SCALARS.issuperset(map(type, value.values())):
+                return value.copy()
         if kind not in _PLAIN_CONTAINERS:
             if kind is CoroutineType or hasattr(kind, "__await__"):
                 value = self._await(value)

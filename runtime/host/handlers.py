@@ -69,7 +69,8 @@ class Handler:
         coroutine: Whether calling it gives a coroutine.
         context_arg: Name of the parameter that takes the TaskContext, or None.
         context_place: Its place among the positional parameters; -1 when it is given by keyword.
-        simple: Whether it can be called straight from an item that needs no decoding: `fn(item)` or `fn(*item)`.
+        simple: Whether it can be called straight from an item that needs no decoding: `fn(item)`, `fn(*item)` and so
+        on.
     """
 
     __slots__ = ("coroutine", "context_arg", "context_place", "fn", "name", "pickle", "shape", "simple", "timeout_ns")
@@ -83,7 +84,7 @@ class Handler:
         self.coroutine = inspect.iscoroutinefunction(fn)
         self.context_arg: str | None = kind.get("context_arg") if kind.get("context") else None
         self.context_place = _place_of(fn, self.context_arg) if self.context_arg else -1
-        self.simple = self.context_arg is None and not self.coroutine and self.shape in ("one", "args", "parents")
+        self.simple = self.context_arg is None and not self.coroutine and self.shape != "template"
 
 
 def load(kind: dict[str, Any]) -> Handler:

@@ -4,9 +4,9 @@ All methods are called under the station's lock, by the thread that runs handler
 what waits behind a long task. Only the columns of the span that is open grow without it: `values` is appended to before
 `ends`, and whoever makes frames takes the first `len(ends)` of both and remembers how far it came.
 
-A value in a span is a plain scalar, or bytes: the JSON text of a value that was encoded when the handler returned it,
-because it could be changed by a later task (a list that is kept and appended to). Scalars are encoded together when
-they are sent.
+A value in a span is a plain scalar, a small container of such that is only ours, or bytes: the JSON text of a value
+that was encoded when the handler returned it, because it could be changed by a later task (a list that is kept and
+appended to). Values are encoded together when they are sent.
 
 Frames (letters as in the protocol): S before D of its serial, groups of consecutive serials in D, failures in E. A
 frame is at most `_FRAME_BYTES` long unless a single value is longer; what is too long is halved.

@@ -38,7 +38,7 @@ from runtime.host.children import Child, ChildTable
 
 KILL_TIMEOUT_S: Final = 1.0
 """Longest wait for killed children; SIGKILL takes milliseconds unless the kernel itself is stuck."""
-_PRELOADED: Final = ("uvloop", "runtime.host.engine_process", "runtime.host.worker_main")
+_PRELOADED: Final = ("uvloop", "runtime.host.engine_process", "runtime.host.worker_main", "runtime.host.worker_async")
 
 
 class Spawner:

@@ -2,10 +2,10 @@
 
 Entered by the spawner's fork as `run(config, fds, lifeline)`.
 
-Config keys: `worker` (id), `node_type` (wire form: `name`, `mode`, `slots`), `blobs` (folder for large values, or None),
-`fsync` (whether they are made durable), `node_type_names` (all of the runtime; the first stands in for "default"),
-`main` (path of the host's main script, or None), `spin_ns`. Descriptors: those of the link, then the lease table, then
-the write end of the output pipe.
+Config keys: `worker` (id), `node_type` (wire form: `name`, `mode`, `slots`), `blobs` (folder for large values, or
+None), `fsync` (whether they are made durable), `node_type_names` (all of the runtime; the first stands in for the
+default one), `main` (path of the host's main script, or None), `spin_ns`. Descriptors: those of the link, then the
+lease table, then the write end of the output pipe.
 
 A boot that fails says so with a W frame and ends; the handlers' modules are not part of it (see `handlers`).
 """
@@ -18,6 +18,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -59,13 +60,22 @@ def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
 
 def _station(config: dict[str, Any], link: Link, table_fd: int, output_fd: int) -> Station:
     table = LeaseTable(table_fd)
-    words = table.words
-    streams = CapturedStreams(output_fd, lambda: words[CURRENT])
+    streams = CapturedStreams(output_fd, _serial_now(config, table))
     with suppress(OSError, ValueError):
         faulthandler.enable(file=sys.__stderr__ or 2)
     folder = config.get("blobs")
     blobs = BlobStore(folder, fsync=bool(config.get("fsync", True))) if folder else None
     return Station(config, link, table, streams, Codec(blobs))
+
+
+def _serial_now(config: dict[str, Any], table: LeaseTable) -> Callable[[], int]:
+    """How to know whose output it is: by context variable in mode "asyncio", else by what runs."""
+    if config["node_type"]["mode"] == "asyncio":
+        from runtime.host.worker_async import SERIAL  # lazy: brings asyncio, which mode "process" does without
+
+        return SERIAL.get
+    words = table.words
+    return lambda: words[CURRENT]
 
 
 def _leave(station: Station) -> None:

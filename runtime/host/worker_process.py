@@ -15,8 +15,8 @@ published and before it starts, so that whoever put something there and then rea
 started.
 
 Known limits: a task finds the world as the one before it left it, except for working folder, standard streams, SIGTERM
-and SIGUSR1, which are put back after each chunk; environment, umask, other signals, module state and threads are not. A
-worker that is recycled after each task (`recycle_tasks=1`) finds them fresh.
+and SIGUSR1, which are put back with each sending of results; environment, umask, other signals, module state and
+threads are not. A worker that is recycled after each task (`recycle_tasks=1`) finds them fresh.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class ProcessWorker:
             if chunk is not None:
                 now_ns = monotonic_ns()
                 if station.pile.waiting and desk.must_flush(chunk, now_ns):
-                    station.flush(now_ns)
+                    self._flush(now_ns)
                 self._run_chunk(chunk)
             else:
-                station.flush(monotonic_ns())
+                self._flush(monotonic_ns())
                 if desk.draining:
                     break
                 self._idle()
@@ -91,8 +91,9 @@ class ProcessWorker:
         while not link.wait(CHILDREN_LOOK_S if children.reap() else None, self._spin_ns):
             pass
 
-    def _tidy(self, now_ns: int) -> None:
-        """After each chunk: put back what is cheap to put back, collect dead children now and then."""
+    def _flush(self, now_ns: int) -> None:
+        """Send results; put back what handlers changed, where that is cheap; collect dead children now and then."""
+        self._station.flush(now_ns)
         self._station.streams.restore()
         default_signals()
         if signal.getsignal(signal.SIGUSR1) != self._stop_asked:
@@ -135,7 +136,6 @@ class ProcessWorker:
         words = self._words
         self._station.tasks_done = words[TASKS_DONE] = words[TASKS_DONE] + count
         self._station.busy_ns = words[BUSY_NS] = words[BUSY_NS] + ended_ns - started_ns
-        self._tidy(ended_ns)
 
     def _run_stretch(self, group: WorkGroup, start: int, stop: int) -> None:
         """Run claimed leases of one group, from place `start` up to `stop`."""
@@ -162,7 +162,7 @@ class ProcessWorker:
         Ends early at the first failure, or when `attention` asks for it.
         """
         station, words, attention = self._station, self._words, self._attention
-        fn, starred = handler.fn, handler.shape != "one"
+        fn, one, called = handler.fn, handler.shape == "one", handler.shape == "call"
         settle, pickle, run_key = self._runner.settle, handler.pickle, group.run_key
         clock_ns, scalars, mask = monotonic_ns, SCALARS, SLOT_MASK
         serial = group.serial + start
@@ -179,7 +179,7 @@ class ProcessWorker:
                 if attention:
                     words[CURRENT] = 0
                     break
-                value = fn(*item) if starred else fn(item)
+                value = fn(item) if one else fn(*item[0], **item[1]) if called else fn(*item)
                 if value.__class__ not in scalars:
                     value = settle(value, pickle, run_key)
                 words[CURRENT] = 0

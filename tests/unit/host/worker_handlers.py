@@ -9,3 +9,7 @@ def add_one(x: int) -> int:
 
 def add(x: int, y: int) -> int:
     return x + y
+
+
+async def add_one_async(x: int) -> int:
+    return x + 1

@@ -1,0 +1,387 @@
+"""Mode "asyncio": many tasks at once on one uvloop loop, for work that waits more than it computes.
+
+A turn: take mail, start what there is room for, send the results that came since the last turn; then arm the link and
+let the loop sleep. Results batch by themselves: whatever ended within one turn of the loop goes as one frame.
+
+States of an attempt: claimed -> started -> ended. Up to `slots` are claimed at once, and what is claimed starts in the
+same turn, so RUNNING in the lease table means running here; each has its start in its slot's word, CURRENT stays 0.
+
+A handler that is no coroutine function runs in a pool of at most `THREADS_MAX` threads, with a copy of its attempt's
+context variables. A stop request cancels the task of a coroutine; in a thread it raises AttemptCancelled or
+AttemptTimeout, which arrives when the thread executes bytecode next. Timeouts are kept here too, because only here each
+start is known exactly.
+
+Concurrency: all state belongs to the loop's thread, except `Attempt.thread` and `Attempt.reason`, which change under
+`_threads`. Critical sections of threads contain no call, so that the asynchronous exception cannot arrive inside them.
+Known limits: as for any asyncio program, a handler that computes for long holds up the others; what a handler leaves
+running in the loop goes on; an attempt in a thread that sits in a C call is ended only with its worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import ctypes
+import signal
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic_ns
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any, Final
+
+import orjson
+
+from actors.protocol.errors import HandlerRefused
+from actors.worker import WorkGroup
+from runtime.context import TaskContext
+from runtime.host.attempts import arguments, encode_result, insert_context, new_loop
+from runtime.host.handlers import Handler
+from runtime.host.housekeeping import end_own_group
+from runtime.host.results import SCALARS, Place
+from runtime.host.station import STOP_SIGNALS, Station
+from runtime.mail.lease_table import SLOT_MASK
+from runtime.mail.link import RECHECK_NS
+
+THREADS_MAX: Final = 32
+"""Threads for handlers that are no coroutine functions; those beyond wait for one."""
+CHILDREN_LOOK_S: Final = 0.2
+_TIMEOUT: Final = 2
+SERIAL: Final[contextvars.ContextVar[int]] = contextvars.ContextVar("mainspring_serial", default=0)
+"""Serial of the attempt that the running code belongs to; 0 for none. Attributes output."""
+
+
+class Attempt:
+    """One attempt that runs here; what a TaskContext sees of it (`runtime.context.AttemptView`)."""
+
+    __slots__ = (
+        "_worker",
+        "attempt",
+        "codec",
+        "deadline_ns",
+        "handler",
+        "node_types",
+        "place",
+        "reason",
+        "started_ns",
+        "task",
+        "thread",
+    )
+
+    def __init__(self, worker: AsyncWorker, place: Place, attempt: int) -> None:
+        self._worker = worker
+        self.place = place
+        self.attempt = attempt
+        self.handler: Handler | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.thread = 0
+        self.reason = 0
+        self.started_ns = 0
+        self.deadline_ns: int | None = None
+        self.codec = worker.station.codec
+        self.node_types: list[str] = list(worker.station.config.get("node_type_names") or ())
+
+    def stop_reason(self) -> int:
+        """Why this attempt shall stop; 0 when it may go on."""
+        return self.reason
+
+    def tell(self, letter: bytes, body: list[Any]) -> None:
+        """Send on the control lane, from any thread."""
+        self._worker.tell(letter + orjson.dumps(body))
+
+
+class AsyncWorker:
+    """See the head of the file."""
+
+    def __init__(self, station: Station, lifeline: int) -> None:
+        self.station = station
+        self._link = station.link
+        self._desk = station.desk
+        self._words = station.table.words
+        self._slots: int = station.config["node_type"]["slots"]
+        self._lifeline = lifeline
+        self._loop = new_loop()
+        self._running: dict[int, Attempt] = {}
+        self._threads = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._backlog: deque[bytes] = deque()
+        self._backlog_control: deque[bytes] = deque()
+        self._timeouts = TimeoutQueues(self._loop, self._timed_out)
+        self._turn_asked = False
+        self._armed_ns = 0
+        self._recheck_planned = False
+        self._children_planned = False
+        self._finished = False
+
+    def run(self, booted_ns: int) -> None:
+        """Serve until told to drain."""
+        signal.signal(signal.SIGUSR1, lambda *_: None)  # stop requests come by mail; see `_stop`
+        loop, link = self._loop, self._link
+        asyncio.set_event_loop(loop)
+        self.station.hello(booted_ns)
+        loop.add_reader(link.fileno(), self._rung)
+        if self._lifeline >= 0:
+            loop.add_reader(self._lifeline, end_own_group)
+        self._ask_turn()
+        while not self._finished:
+            try:
+                loop.run_forever()
+            except BaseException:  # SystemExit and the like out of a task that a handler left behind
+                traceback.print_exc()
+        link.disarm()
+        self.station.flush(monotonic_ns())
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # --- turns ----------------------------------------------------------------------------------------------------
+
+    def _rung(self) -> None:
+        self._link.drain_bell()
+        self._ask_turn()
+
+    def _ask_turn(self) -> None:
+        if not self._turn_asked:
+            self._turn_asked = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_asked = False
+        for serial, reason in self.station.take_mail():
+            attempt = self._running.get(serial)
+            if attempt is not None:
+                self._stop(attempt, reason)
+        self._send()
+        if not self._backlog:
+            self._start_waiting()
+        if self._desk.draining and not self._running and not self._backlog:
+            self._finished = True
+            self._loop.stop()
+        elif not self._turn_asked:
+            self._sleep()
+
+    def _sleep(self) -> None:
+        if not self._link.arm():
+            self._ask_turn()
+            return
+        self._armed_ns = monotonic_ns()
+        if not self._recheck_planned:
+            self._recheck_planned = True
+            self._loop.call_later(RECHECK_NS / 1e9, self._recheck)
+        if not self._running and not self._children_planned:
+            self._look_at_children()
+
+    def _recheck(self) -> None:
+        """The net under the wake-ups: see `runtime.mail.link`."""
+        left_ns = RECHECK_NS - (monotonic_ns() - self._armed_ns)
+        if left_ns > 0:
+            self._loop.call_later(left_ns / 1e9, self._recheck)
+            return
+        self._recheck_planned = False
+        if self._link.pending():
+            self._ask_turn()
+
+    def _look_at_children(self) -> None:
+        """Idle: reap what handlers left behind, for as long as there is something."""
+        self._children_planned = not self._running and self.station.dead_children.reap()
+        if self._children_planned:
+            self._loop.call_later(CHILDREN_LOOK_S, self._look_at_children)
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        """Send what ended; what finds no room goes when the bell says so, and nothing new starts until then."""
+        now_ns = monotonic_ns()
+        with self.station.lock:
+            self._backlog.extend(self.station.pile.frames())
+        while self._backlog_control and self._link.send(self._backlog_control[0], control=True):
+            self._backlog_control.popleft()
+        if self._backlog:
+            taken = self._link.send_many(list(self._backlog))
+            for _ in range(taken):
+                self._backlog.popleft()
+        if self._backlog or self._backlog_control:
+            self._link.want_room()
+        self._desk.flushed(now_ns)
+        self.station.show_pulse(now_ns)
+
+    def tell(self, frame: bytes) -> None:
+        """Send on the control lane, from any thread."""
+        if threading.current_thread() is not threading.main_thread():
+            self._loop.call_soon_threadsafe(self.tell, frame)
+        elif self._backlog_control or not self._link.send(frame, control=True):
+            self._backlog_control.append(frame)
+            self._link.want_room()
+
+    # --- starting -------------------------------------------------------------------------------------------------
+
+    def _start_waiting(self) -> None:
+        desk, table = self._desk, self.station.table
+        while (room := self._slots - len(self._running)) > 0:
+            chunk = desk.next_chunk(room, by_duration=False)
+            if chunk is None:
+                return
+            group = chunk.group
+            for serial in table.claim(chunk.serial, chunk.count):
+                self._start(group, serial - group.serial)
+            desk.started(chunk.serial + chunk.count - 1)
+
+    def _start(self, group: WorkGroup, at: int) -> None:
+        place = Place(group.serial + at, group.run_no, group.run_key, group.nodes[at])
+        attempt = Attempt(self, place, group.attempts[at] if group.attempts else 1)
+        if self._desk.has_stops:
+            attempt.reason = self._desk.stop_reason(place.serial)
+        self._running[place.serial] = attempt
+        attempt.task = self._loop.create_task(self._run(attempt, group, at))
+
+    async def _run(self, attempt: Attempt, group: WorkGroup, at: int) -> None:
+        """All of an attempt. Nothing leaves this coroutine, because the loop takes SystemExit for its own end."""
+        place = attempt.place
+        started_ns = attempt.started_ns = self._words[place.serial & SLOT_MASK] = monotonic_ns()
+        SERIAL.set(place.serial)
+        context: TaskContext | None = None
+        try:
+            if attempt.reason:
+                raise STOP_SIGNALS.get(attempt.reason, STOP_SIGNALS[1])("stopped before it started")
+            handler = self.station.known_handler(group.kind_no) or self.station.find_handler(group.kind_no)
+            attempt.handler = handler
+            if handler.timeout_ns is not None:
+                attempt.deadline_ns = started_ns + handler.timeout_ns
+                self._timeouts.add(group.kind_no, attempt.deadline_ns, place.serial)
+            args, kwargs = arguments(self.station, handler, group.items[at], group.plain)
+            if handler.context_arg is not None:
+                context = TaskContext(attempt)
+                insert_context(handler, args, kwargs, context)
+            if handler.coroutine:
+                value = await handler.fn(*args, **kwargs)
+            else:
+                value = await self._in_thread(attempt, handler, args, kwargs)
+            if type(value) not in SCALARS:
+                value = await self._settled(handler, value, place.run_key)
+            spawned = context.spawned() if context is not None else None
+        except BaseException as exc:
+            self._ended(attempt)
+            self.station.fail(place, started_ns, exc, stopped=attempt.reason, handler=attempt.handler)
+            return
+        finally:
+            if context is not None:
+                context.close()
+        ended_ns = self._ended(attempt)
+        with self.station.lock:
+            if spawned is not None:
+                self.station.pile.spawned(spawned)
+            self.station.pile.result(place, value, started_ns, ended_ns)
+
+    async def _settled(self, handler: Handler, value: Any, run_key: str) -> Any:
+        """A result as it is kept; awaits what a plain function returned to be awaited."""
+        kind = type(value)
+        if kind is CoroutineType or hasattr(kind, "__await__"):
+            value = await value
+        if isinstance(value, (GeneratorType, AsyncGeneratorType)):
+            raise HandlerRefused("the handler returned a generator, which has no value; return a list instead")
+        return encode_result(self.station, value, handler.pickle, run_key)
+
+    def _ended(self, attempt: Attempt) -> int:
+        ended_ns = monotonic_ns()
+        del self._running[attempt.place.serial]
+        self.station.tasks_done += 1
+        self.station.busy_ns += ended_ns - attempt.started_ns
+        self._ask_turn()
+        return ended_ns
+
+    # --- threads --------------------------------------------------------------------------------------------------
+
+    async def _in_thread(self, attempt: Attempt, handler: Handler, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(min(self._slots, THREADS_MAX), "mainspring-handler")
+        run = contextvars.copy_context().run
+        value, exc = await self._loop.run_in_executor(self._pool, run, self._call, attempt, handler.fn, args, kwargs)
+        if exc is not None:
+            raise exc
+        return value
+
+    def _call(
+        self, attempt: Attempt, fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[Any, BaseException | None]:
+        """In a thread: call the handler. Exceptions are returned, because a future does not take all of them."""
+        me = threading.get_ident()
+        try:
+            with self._threads:
+                attempt.thread = me
+                reason = attempt.reason
+            try:
+                if reason:
+                    raise STOP_SIGNALS.get(reason, STOP_SIGNALS[1])("stopped before it started")
+                value = fn(*args, **kwargs)
+            finally:
+                with self._threads:
+                    attempt.thread = 0
+        except BaseException as exc:
+            return None, exc
+        return value, None
+
+    # --- stopping -------------------------------------------------------------------------------------------------
+
+    def _stop(self, attempt: Attempt, reason: int) -> None:
+        """Ask an attempt to end. One that has not started sees the reason itself."""
+        with self._threads:
+            already = attempt.reason
+            attempt.reason = already or reason
+            thread = attempt.thread
+            if thread and not already:
+                _raise_in_thread(thread, reason)
+        if already or thread or attempt.task is None or not attempt.started_ns:
+            return
+        attempt.task.cancel()
+
+    def _timed_out(self, serial: int) -> None:
+        attempt = self._running.get(serial)
+        if attempt is not None:
+            self._stop(attempt, _TIMEOUT)
+
+
+class TimeoutQueues:
+    """Deadlines of attempts, one queue per kind: tasks of one kind have one timeout, so their deadlines ascend.
+
+    Ended attempts are not taken out; they are passed over when their time comes, which bounds the queues by the tasks
+    started within one timeout.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, passed: Callable[[int], None]) -> None:
+        self._loop = loop
+        self._passed = passed
+        self._queues: dict[int, deque[tuple[int, int]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = 0
+
+    def add(self, kind_no: int, deadline_ns: int, serial: int) -> None:
+        """Call `passed(serial)` at the deadline."""
+        queue = self._queues.get(kind_no)
+        if queue is None:
+            queue = self._queues[kind_no] = deque()
+        queue.append((deadline_ns, serial))
+        if self._timer is None or deadline_ns < self._timer_ns:
+            self._plan(deadline_ns)
+
+    def _plan(self, due_ns: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ns = due_ns
+        self._timer = self._loop.call_later(max(0, due_ns - monotonic_ns()) / 1e9, self._fired)
+
+    def _fired(self) -> None:
+        self._timer = None
+        now_ns = monotonic_ns()
+        for queue in self._queues.values():
+            while queue and queue[0][0] <= now_ns:
+                self._passed(queue.popleft()[1])
+        due = [queue[0][0] for queue in self._queues.values() if queue]
+        if due:
+            self._plan(min(due))
+
+
+def _raise_in_thread(thread: int, reason: int) -> None:
+    """Raise the control signal in a thread, at its next bytecode."""
+    exception = ctypes.py_object(STOP_SIGNALS.get(reason, STOP_SIGNALS[1]))
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
