@@ -1,3 +1,5 @@
+"""Lease books: serials, fencing, counting."""
+
 from __future__ import annotations
 
 import pytest

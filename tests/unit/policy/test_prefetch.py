@@ -1,3 +1,5 @@
+"""Prefetch: capacity by duration, spreading by water filling."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Ready queue: classes, order, splitting."""
+
 from __future__ import annotations
 
 from actors.policy.ready import ReadyQueue

@@ -1,3 +1,5 @@
+"""Retry: bounds, jitter, policy."""
+
 from __future__ import annotations
 
 from actors.policy.retry import delay_ns, retries, uniform

@@ -1,3 +1,5 @@
+"""Timers: order, moving, bounds."""
+
 from __future__ import annotations
 
 from actors.policy.timers import Timers

@@ -1,0 +1,99 @@
+"""The actors together: durable before visible, order of effects, refusal, pressure."""
+
+from __future__ import annotations
+
+import orjson
+
+from actors.persister import LogBroken, NoSpace
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from tests.unit.actors.rig import Rig, kind
+
+
+def test_nothing_is_told_before_it_is_durable_but_work_goes_on() -> None:
+    rig = Rig()
+    rig.disk_held = True
+    rig.submit(1)
+    ((worker, serial, node),) = rig.leases()
+    assert rig.told("A") == []
+    rig.succeed(worker, serial, node)
+    assert rig.told("R") == []
+    rig.write()
+    assert rig.told("A") == [[1]]
+    assert rig.told("R") == []
+    rig.write()
+    assert rig.told("R") == [[[1, [0], [1]]]]
+
+
+def test_a_full_disk_closes_the_intake_and_opens_it_again() -> None:
+    rig = Rig()
+    rig.disk_held = True
+    rig.submit(1)
+    rig.held.clear()
+    rig.say(NoSpace("no space"))
+    assert not rig.core.intake_open
+    assert [e.code for e in rig.taken(fx.Announce)] == ["MS206"]
+    rig.later(10_000_000_000)
+    rig.write()
+    assert rig.core.intake_open
+    assert [e.code for e in rig.taken(fx.Announce)] == [""]
+    assert rig.told("A") == [[1]]
+
+
+def test_a_failed_log_acknowledges_nothing_any_more() -> None:
+    rig = Rig()
+    rig.disk_held = True
+    rig.submit(1)
+    rig.say(LogBroken("fsync failed"))
+    assert [e.code for e in rig.taken(fx.Refuse)] == ["MS207"]
+    rig.submit(2)
+    assert rig.told("A") == []
+
+
+def test_a_submission_that_was_admitted_is_only_acknowledged_again() -> None:
+    rig = Rig()
+    rig.submit(2)
+    rig.submit(3)
+    assert rig.told("A") == [[2], [3]]
+    assert rig.ask("engine")["nodes_live"] == 3
+
+
+def test_an_unknown_node_type_is_refused_for_each_task() -> None:
+    rig = Rig()
+    rig.submit(2, node_type="gpu")
+    assert [body[1]["code"] for body in rig.told("J")] == ["MS103", "MS103"]
+    assert rig.ask("engine")["nodes_live"] == 0
+
+
+def test_a_kind_that_was_not_defined_is_refused() -> None:
+    rig = Rig()
+    rows = [[1, 5, 0]]
+    rig.say(msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    assert rig.told("J")[0][1]["code"] == "MS903"
+
+
+def test_a_missing_handler_parks_the_task_visibly() -> None:
+    rig = Rig()
+    rig.submit(1)
+    ((worker, serial, node),) = rig.leases()
+    rig.fail(worker, serial, node, "no-handler")
+    assert "no handler" in rig.ask("why", run="s-1")["text"]
+    assert rig.told("F") == []
+
+
+def test_empty_graph_ends_at_once() -> None:
+    rig = Rig()
+    rig.submit_graph([])
+    assert rig.told("N")[0][0][2] == "succeeded"
+
+
+def test_priority_classes_are_served_in_order() -> None:
+    rig = Rig(boot=False)
+    for number, priority in enumerate(("low", "normal", "realtime"), 1):
+        rows = [[number, number, number]]
+        rig.say(
+            msg.KindDefined("s", number, kind(priority=priority)), msg.TasksSubmitted("s", rows, orjson.dumps(rows))
+        )
+    rig.say(msg.WorkerHello(rig.workers[0], 1))
+    items = [e.items[0] for e in rig.taken(fx.LeaseWork)]
+    assert items == [3, 2, 1]

@@ -1,0 +1,150 @@
+"""Pools: leases, escalation, taking back, replacement."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from tests.unit.actors.rig import Rig, node_type
+
+
+def test_a_result_counts_once() -> None:
+    rig = Rig()
+    rig.submit(1)
+    ((worker, serial, node),) = rig.leases()
+    rig.succeed(worker, serial, node, value=7)
+    rig.succeed(worker, serial, node, value=8)
+    assert rig.told("R") == [[[1, [0], [7]]]]
+    assert rig.core.pools["default"].discarded == 1
+
+
+def test_s07_a_result_of_an_attempt_that_was_given_up_is_discarded() -> None:
+    rig = Rig()
+    rig.submit(1)
+    ((worker, serial, node),) = rig.leases()
+    rig.observe(worker, serial, rig.now_ns, stopped=True)
+    assert [e.signal for e in rig.taken(fx.SignalWorker)] == ["KILL"]
+    rig.die(worker, serial, (serial,))
+    rig.succeed(worker, serial, node, value=7)
+    assert rig.told("R") == []
+    assert rig.ask("status", run="s-1")["state"] == "running"
+
+
+def test_escalation_asks_then_terminates_then_kills() -> None:
+    rig = Rig(node_type(grace_ns=100))
+    rig.submit(1, timeout_ns=1000)
+    ((worker, serial, _),) = rig.leases()
+    rig.observe(worker, serial, rig.now_ns)
+    assert rig.taken(fx.AskCancel) == []
+    rig.later(1000, msg.WorkerObserved(worker, serial, rig.now_ns - 10, 0, 0))
+    assert rig.taken(fx.AskCancel) == [fx.AskCancel(worker, serial, 2)]
+    rig.later(101)
+    assert rig.taken(fx.SignalWorker) == [fx.SignalWorker(worker, "TERM")]
+    rig.later(101)
+    assert rig.taken(fx.SignalWorker) == [fx.SignalWorker(worker, "KILL")]
+    rig.die(worker, serial, (serial,))
+    assert rig.told("F")[0][0][3]["kind"] == "timeout"
+    assert len(rig.taken(fx.StartWorker)) == 1
+
+
+def test_a_stopped_attempt_that_ends_by_itself_ends_the_escalation() -> None:
+    rig = Rig()
+    rig.submit(1, timeout_ns=1000)
+    ((worker, serial, node),) = rig.leases()
+    rig.later(2000, msg.WorkerObserved(worker, serial, 1, 0, 0))
+    rig.fail(worker, serial, node, "timeout")
+    rig.later(10_000)
+    assert rig.taken(fx.SignalWorker) == []
+
+
+def test_only_the_task_that_ran_is_blamed_for_a_crash() -> None:
+    rig = Rig()
+    rig.submit(3, retry={"max_attempts": 2, "base_ns": 0, "jitter": False})
+    leases = rig.leases()
+    worker = leases[0][0]
+    serials = tuple(serial for _, serial, _ in leases)
+    rig.die(worker, serials[1], serials)
+    rig.say(msg.WorkerHello(worker + 1, 7))
+    attempts = {n: e.attempts[i] if e.attempts else 1 for e in rig.taken(fx.LeaseWork) for i, n in enumerate(e.nodes)}
+    rig.later(10)
+    attempts |= {n: e.attempts[i] if e.attempts else 1 for e in rig.taken(fx.LeaseWork) for i, n in enumerate(e.nodes)}
+    assert attempts == {0: 1, 1: 2, 2: 1}
+
+
+def test_s03_a_poison_task_fails_after_its_crash_limit() -> None:
+    rig = Rig()
+    rig.submit(1, poison=2)
+    for number in (1, 2):
+        leases = rig.leases()
+        if not leases:
+            rig.later(1_000_000_000)
+            leases = rig.leases()
+        ((worker, serial, _),) = leases
+        rig.die(worker, serial, (serial,))
+        rig.say(msg.WorkerHello(worker + 1, number))
+    ((row,),) = rig.told("F")
+    assert row[2] == "failed"
+    assert row[3]["kind"] == "crash"
+    assert "out of memory" in row[3]["message"]
+
+
+def test_cancel_takes_back_what_is_not_claimed_and_asks_what_runs() -> None:
+    rig = Rig()
+    rig.submit(2)
+    (worker, first, _), (_, second, _) = rig.leases()
+    for number in (1, 2):
+        rig.say(msg.CancelAsked("s", number, f"s-{number}", None))
+    revokes = rig.taken(fx.Revoke)
+    assert [e.serials for e in revokes] == [(first,), (second,)]
+    rig.say(msg.LeasesRevoked(worker, (), (first,)), msg.LeasesRevoked(worker, (second,), (second,)))
+    assert rig.taken(fx.AskCancel) == [fx.AskCancel(worker, first, 1)]
+    assert [row[0][2] for row in rig.told("F")] == ["cancelled"]
+
+
+def test_an_idle_worker_takes_what_a_stuck_one_holds_ahead() -> None:
+    rig = Rig(node_type(workers_min=2, workers_max=2), boot=False)
+    first, second = rig.workers
+    rig.say(msg.WorkerHello(first, 1))
+    rig.submit(4)
+    serials = [serial for _, serial, _ in rig.leases()]
+    rig.say(msg.WorkerHello(second, 2))
+    rig.later(10_000_000)
+    (revoke,) = rig.taken(fx.Revoke)
+    assert revoke.worker == first
+    assert set(revoke.serials) < set(serials[1:])
+    rig.say(msg.LeasesRevoked(first, revoke.serials, revoke.serials))
+    assert {worker for worker, _, _ in rig.leases()} == {second}
+
+
+def test_a_worker_is_replaced_after_its_number_of_tasks() -> None:
+    rig = Rig(node_type(recycle_tasks=1))
+    rig.submit(1)
+    ((worker, serial, node),) = rig.leases()
+    rig.succeed(worker, serial, node)
+    assert rig.taken(fx.DrainWorker) == [fx.DrainWorker(worker)]
+    assert [e.worker for e in rig.taken(fx.StartWorker)] == [worker + 1]
+
+
+def test_a_pool_grows_when_work_waits_and_shrinks_when_it_is_idle() -> None:
+    rig = Rig(node_type(workers_min=1, workers_max=2))
+    rig.submit(200)
+    (start,) = rig.taken(fx.StartWorker)
+    rig.say(msg.WorkerHello(start.worker, 2))
+    while leases := rig.leases():
+        for worker, serial, node in leases:
+            rig.succeed(worker, serial, node)
+    rig.later(31_000_000_000)
+    assert len(rig.taken(fx.DrainWorker)) == 1
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+def test_s42_every_lease_of_a_dead_worker_comes_back(claimed: bool) -> None:
+    rig = Rig()
+    rig.submit(2)
+    leases = rig.leases()
+    worker = leases[0][0]
+    rig.die(worker, 0, tuple(serial for _, serial, _ in leases) if claimed else ())
+    assert rig.core.held() == 0
+    rig.say(msg.WorkerHello(worker + 1, 7))
+    assert [node for _, _, node in rig.leases()] == [0, 1]

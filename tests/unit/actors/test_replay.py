@@ -1,0 +1,96 @@
+"""Replay: folding the log gives the state that wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.protocol import messages as msg
+from actors.protocol.errors import ProtocolError
+from actors.protocol.records import Record, RecordType
+from actors.replay import Replay, where
+from actors.scheduler import Scheduler
+from tests.unit.actors.rig import Rig
+
+
+def folded(records: list[Record]) -> Scheduler:
+    scheduler = Scheduler(["default"])
+    replay = Replay(scheduler)
+    for record in records:
+        replay.fold(record)
+    return scheduler
+
+
+def states(scheduler: Scheduler) -> dict[str, Any]:
+    runs = [*scheduler.book.live.values(), *scheduler.book.finished.values()]
+    return {run.key: (bytes(run.state), list(run.results), run.open, list(run.waits)) for run in runs}
+
+
+def busy_rig() -> Rig:
+    rig = Rig()
+    rig.submit_graph([[], [0], [0], [1, 2]], retry={"max_attempts": 2, "base_ns": 10**8, "jitter": False})
+    ((worker, serial, node),) = rig.leases()
+    rig.succeed(worker, serial, node, 5)
+    (_, first, one), (_, second, two) = rig.leases()
+    rig.fail(worker, first, one)
+    rig.succeed(worker, second, two, 6)
+    return rig
+
+
+def test_folding_twice_gives_the_same_state() -> None:
+    rig = busy_rig()
+    assert states(folded(rig.records)) == states(folded(rig.records))
+
+
+def test_the_folded_state_is_the_live_one() -> None:
+    rig = busy_rig()
+    assert states(folded(rig.records)) == states(rig.core.scheduler)
+
+
+def test_finished_nodes_do_not_run_again_and_open_ones_do() -> None:
+    rig = busy_rig()
+    scheduler = folded(rig.records)
+    found, _ = Replay(scheduler).finish(rig.now_ns + 10**9, rig.now_ns + 10**9, {"pid": 1})
+    assert found["nodes_open"] == 2
+    again = Rig(scheduler=scheduler)
+    again.later(10**9)
+    assert [node for _, _, node in again.leases()] == [1]
+
+
+def test_a_cancel_of_a_running_node_is_finished_by_the_recovery() -> None:
+    rig = Rig()
+    rig.submit(1)
+    rig.leases()
+    rig.say(msg.CancelAsked("s", 1, "s-1", None))
+    scheduler = folded(rig.records)
+    Replay(scheduler).finish(1, 1, {"pid": 1})
+    (run,) = scheduler.book.finished.values()
+    assert str(run.run_state()) == "cancelled"
+
+
+def test_retired_runs_are_forgotten_by_the_log_too() -> None:
+    scheduler = Scheduler(["default"], retention={"runs": 1, "nodes": 100})
+    rig = Rig(scheduler=scheduler)
+    for seq in (1, 2, 3):
+        rows = [[seq, 1, 0]]
+        rig.say(msg.KindDefined("s", 1, {"handler": "m:f", "node_type": "default", "shape": "one"}))
+        rig.say(msg.TasksSubmitted("s", rows, b"[[%d,1,0]]" % seq))
+        ((worker, serial, node),) = rig.leases()
+        rig.succeed(worker, serial, node, run=seq)
+        rig.say(msg.Told(rig.core.scheduler.lsn))
+    assert list(rig.core.scheduler.book.finished) == [3]
+    assert list(folded(rig.records).book.finished) == [3]
+
+
+def test_a_record_that_does_not_fit_is_named() -> None:
+    with pytest.raises(ProtocolError, match="record 1 of type 2"):
+        folded([Record(1, int(RecordType.SUBMITTED), b"T[1]")])
+
+
+def test_unknown_record_types_are_passed_over() -> None:
+    assert folded([Record(1, 200, b"from a newer version")]).lsn == 1
+
+
+def test_where() -> None:
+    assert where(bytearray(b"\0\2\2\1\2"), 2) == [1, 2, 4]
