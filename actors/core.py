@@ -17,6 +17,7 @@ from typing import Any, Final
 from actors import persister as log
 from actors.persister import Persister
 from actors.pool import WorkerPool
+from actors.pool_size import balance
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -178,7 +179,7 @@ class EngineCore:
     def _take(self, message: Any) -> bool:
         """Keep effects; False when it is a message to an actor."""
         kind = type(message)
-        if kind is fx.Append:
+        if kind is fx.Persist:
             self._records += message.records
         elif kind is fx.Tell:
             self._outbox.append(message)
@@ -200,7 +201,7 @@ class EngineCore:
                 if offer is not None:
                     told.append(offer)
                     continue
-            told += [m for m in pool.balance(ready) if not self._take(m)]
+            told += [m for m in balance(pool, ready) if not self._take(m)]
         return told
 
     def _commit(self, events: list[Any]) -> None:

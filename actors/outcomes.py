@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from actors.growth import append_block
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
@@ -64,7 +65,7 @@ def add_spawned(scheduler: Scheduler, run: Run, nodes: list[int]) -> None:
         kinds = [scheduler.kinds.intern(data) for data in block["kinds"]]
         scheduler.note(run, node, "spawned", f"{block['n']} nodes")
         scheduler.book.grew(block["n"])
-        scheduler.queue(run, run.append_block(block, kinds, node))
+        scheduler.queue(run, append_block(run, block, kinds, node))
 
 
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:

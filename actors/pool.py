@@ -18,75 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from actors.policy.leases import LeaseBook
 from actors.policy.prefetch import capacity, smoothed, spread
+from actors.pool_worker import CANCEL, TIMEOUT, Escalation, PoolWorker, crash_failure, stop_failure
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken, ProtocolError
-from actors.protocol.states import WORKER_TABLE, WorkerEvent, WorkerState, step
+from actors.protocol.states import WorkerEvent, WorkerState
 from actors.run import CANCELLING, Run
 
-CANCEL: Final = 1
-TIMEOUT: Final = 2
 WATCH_NS: Final = 1_000_000_000
 """How often busy workers are looked at when no timeout asks for more."""
 WATCH_NS_MIN: Final = 5_000_000
-STUCK_NS: Final = 3_000_000
-"""A worker without a result for so long does not need the tasks it holds ahead; idle ones may take them."""
-GROW_NS: Final = 20_000_000
-"""Waiting work per worker above which the pool grows."""
-IDLE_NS: Final = 30_000_000_000
-"""A worker above the minimum goes after being idle for so long."""
-
-
-class Escalation:
-    """The stopping of one attempt."""
-
-    __slots__ = ("due_ns", "reason", "serial", "stage")
-
-    def __init__(self, serial: int, reason: int, due_ns: int) -> None:
-        self.serial = serial
-        self.reason = reason
-        self.stage = 1
-        self.due_ns = due_ns
-
-
-class PoolWorker:
-    """One worker as its pool sees it."""
-
-    __slots__ = (
-        "book",
-        "boot_error",
-        "busy_since_ns",
-        "current",
-        "drain_reason",
-        "id",
-        "idle_since_ns",
-        "pid",
-        "progress_ns",
-        "revoking",
-        "state",
-        "stops",
-        "tasks",
-    )
-
-    def __init__(self, worker: int, now_ns: int) -> None:
-        self.id = worker
-        self.state = WorkerState.STARTING
-        self.pid = 0
-        self.book: LeaseBook[Run] = LeaseBook()
-        self.stops: dict[int, Escalation] = {}
-        self.current = 0
-        self.progress_ns = self.idle_since_ns = now_ns
-        self.busy_since_ns = 0
-        self.revoking = False
-        self.boot_error = ""
-        self.drain_reason = ""
-        self.tasks = 0
-
-    def move(self, event: WorkerEvent) -> None:
-        """Step the worker's state machine."""
-        self.state = step(WORKER_TABLE, self.state, event, f"worker {self.id}, pid {self.pid}")
 
 
 class WorkerPool:
@@ -107,17 +49,17 @@ class WorkerPool:
         self.discarded = 0
         self.draining = False
         self.trouble = ""
-        self._wanted = 0
+        self.wanted = 0
         self._timeout_min_ns = 0
         self._watch_due_ns = 0
         self._out: list[Any] = []
-        self._now_ns = 0
+        self.now_ns = 0
 
     # --- the mutator ----------------------------------------------------------------------------------------------
 
     def receive(self, batch: Sequence[Any], now_ns: int) -> list[Any]:
         """React to a batch; returns effects and messages, in order."""
-        self._now_ns = now_ns
+        self.now_ns = now_ns
         for message in batch:
             self._on[type(message)](self, message)
         self._escalate_due()
@@ -127,9 +69,9 @@ class WorkerPool:
 
     def start(self, now_ns: int) -> list[Any]:
         """Ask for the smallest number of workers."""
-        self._now_ns = now_ns
+        self.now_ns = now_ns
         for _ in range(self.workers_min):
-            self._want("minimum")
+            self._out.append(self.want("minimum"))
         out, self._out = self._out, []
         return out
 
@@ -164,7 +106,7 @@ class WorkerPool:
     def _on_grant(self, message: msg.Grant) -> None:
         worker = self.workers[message.worker]
         if not worker.book.held:
-            worker.progress_ns = worker.busy_since_ns = self._now_ns
+            worker.progress_ns = worker.busy_since_ns = self.now_ns
         group = worker.book.grant(message.run, message.kind, message.nodes)
         timeout = message.kind.timeout_ns
         if timeout and (not self._timeout_min_ns or timeout < self._timeout_min_ns):
@@ -254,13 +196,13 @@ class WorkerPool:
             )
 
     def _progressed(self, worker: PoolWorker) -> None:
-        worker.progress_ns = self._now_ns
+        worker.progress_ns = self.now_ns
         worker.current = 0
         if worker.stops:
             for serial in [s for s in worker.stops if worker.book.find(s) is None]:
                 del worker.stops[serial]
         if not worker.book.held:
-            worker.idle_since_ns = self._now_ns
+            worker.idle_since_ns = self.now_ns
         if (
             self._recycle_tasks is not None
             and worker.tasks >= self._recycle_tasks
@@ -308,7 +250,7 @@ class WorkerPool:
         """Begin to stop one attempt: ask it, and take back what is held behind it."""
         if serial in worker.stops or worker.state in (WorkerState.KILLING, WorkerState.DEAD):
             return
-        worker.stops[serial] = Escalation(serial, reason, self._now_ns + self.grace_ns)
+        worker.stops[serial] = Escalation(serial, reason, self.now_ns + self.grace_ns)
         self._out.append(fx.AskCancel(worker.id, serial, reason))
         if not self.is_async:
             self._take_back(worker, [s for s in worker.book.open_serials() if s != serial])
@@ -321,9 +263,9 @@ class WorkerPool:
     def _escalate_due(self) -> None:
         for worker in self.workers.values():
             for escalation in list(worker.stops.values()):
-                if escalation.due_ns > self._now_ns:
+                if escalation.due_ns > self.now_ns:
                     continue
-                escalation.due_ns = self._now_ns + self.grace_ns
+                escalation.due_ns = self.now_ns + self.grace_ns
                 if not self.is_async and worker.current and worker.current != escalation.serial:
                     continue
                 escalation.stage += 1
@@ -343,7 +285,7 @@ class WorkerPool:
             if group is None or serial in worker.stops:
                 continue
             timeout = group.kind.timeout_ns
-            if timeout and self._now_ns - started_ns >= timeout:
+            if timeout and self.now_ns - started_ns >= timeout:
                 self._stop(worker, serial, TIMEOUT)
             elif timeout:
                 self._out.append(fx.WakeAt(started_ns + timeout))
@@ -371,62 +313,20 @@ class WorkerPool:
         for worker in self.workers.values():
             for escalation in worker.stops.values():
                 self._out.append(fx.WakeAt(escalation.due_ns))
-        if self._watch_due_ns <= self._now_ns:
+        if self._watch_due_ns <= self.now_ns:
             every = min(WATCH_NS, max(WATCH_NS_MIN, self._timeout_min_ns // 10)) if self._timeout_min_ns else WATCH_NS
-            self._watch_due_ns = self._now_ns + every
+            self._watch_due_ns = self.now_ns + every
         self._out.append(fx.WakeAt(self._watch_due_ns))
-
-    def balance(self, ready: int) -> list[Any]:
-        """Called when work was given out: grow, shrink, or let idle workers take what stuck ones hold ahead."""
-        out: list[Any] = []
-        if self.draining:
-            return out
-        able = [w for w in self.workers.values() if w.state is WorkerState.READY]
-        waiting = ready + sum(max(0, w.book.held - self.slots) for w in able)
-        total = len(able) + self._wanted
-        if waiting and total < self.workers_max and waiting * (self.average_ns or 1_000_000) > GROW_NS * max(1, total):
-            self._out = []
-            self._want(f"{waiting} tasks wait")
-            out += self._out
-            self._out = []
-        idle = [w for w in able if not w.book.held]
-        if idle and not ready:
-            out += self._steal(able)
-            out += self._shrink(idle, len(able))
-        return out
-
-    def _steal(self, able: list[PoolWorker]) -> list[Any]:
-        victims = [w for w in able if w.book.held > self.slots and not w.revoking]
-        if not victims:
-            return []
-        victim = max(victims, key=lambda w: w.book.held)
-        due = victim.progress_ns + STUCK_NS
-        if due > self._now_ns:
-            return [fx.WakeAt(due)]
-        serials = victim.book.open_serials()[self.slots :]
-        victim.revoking = True
-        victim.progress_ns = self._now_ns
-        return [fx.Revoke(victim.id, tuple(serials[len(serials) // 2 :]))]
-
-    def _shrink(self, idle: list[PoolWorker], total: int) -> list[Any]:
-        if total <= self.workers_min:
-            return []
-        oldest = min(idle, key=lambda w: w.idle_since_ns)
-        due = oldest.idle_since_ns + IDLE_NS
-        if due > self._now_ns:
-            return [fx.WakeAt(due)]
-        oldest.drain_reason = "idle"
-        oldest.move(WorkerEvent.DRAIN)
-        return [fx.DrainWorker(oldest.id)]
 
     # --- life and death -------------------------------------------------------------------------------------------
 
-    def _want(self, reason: str) -> None:
-        self._wanted += 1
-        self._out.append(msg.WorkerWanted(self.name, reason))
+    def want(self, reason: str) -> msg.WorkerWanted:
+        """Ask for one more worker."""
+        self.wanted += 1
+        return msg.WorkerWanted(self.name, reason)
 
     def _on_added(self, message: msg.WorkerAdded) -> None:
-        self.workers[message.worker] = PoolWorker(message.worker, self._now_ns)
+        self.workers[message.worker] = PoolWorker(message.worker, self.now_ns)
 
     def _on_started(self, message: msg.WorkerStarted) -> None:
         if message.worker in self.workers:
@@ -436,9 +336,9 @@ class WorkerPool:
         worker = self.workers.get(message.worker)
         if worker is not None:
             worker.pid = message.pid
-            worker.idle_since_ns = self._now_ns
+            worker.idle_since_ns = self.now_ns
             if worker.state is WorkerState.STARTING:
-                self._wanted = max(0, self._wanted - 1)
+                self.wanted = max(0, self.wanted - 1)
             worker.move(WorkerEvent.SAID_HELLO)
             self.trouble = ""
 
@@ -455,7 +355,7 @@ class WorkerPool:
         """Start another, let this one finish what it runs."""
         worker.drain_reason = reason
         worker.move(WorkerEvent.DRAIN)
-        self._want(f"worker {worker.id} is replaced: {reason}")
+        self._out.append(self.want(f"worker {worker.id} is replaced: {reason}"))
         self._take_back(worker, worker.book.open_serials())
         self._out.append(fx.DrainWorker(worker.id))
 
@@ -470,7 +370,7 @@ class WorkerPool:
             return
         was = worker.state
         if was is WorkerState.STARTING:
-            self._wanted = max(0, self._wanted - 1)
+            self.wanted = max(0, self.wanted - 1)
         worker.move(WorkerEvent.EXITED)
         held_any = worker.book.held > 0
         guilty = self._guilty(worker, message)
@@ -483,27 +383,27 @@ class WorkerPool:
             group = worker.book.finish(serial, 1)
             if group is not None:
                 node = group.nodes[serial - group.base]
-                started = message.started_ns or self._now_ns
-                self._out.append(msg.AttemptFailed(group.run, node, failure, worker.pid, started, self._now_ns))
+                started = message.started_ns or self.now_ns
+                self._out.append(msg.AttemptFailed(group.run, node, failure, worker.pid, started, self.now_ns))
         healthy = was in (WorkerState.DRAINING, WorkerState.KILLING) or (held_any and was is WorkerState.READY)
         reason = worker.boot_error or worker.drain_reason or message.status
         if was is WorkerState.STARTING:
             self.trouble = reason
         self._out.append(msg.WorkerGone(worker.id, self.name, healthy, reason))
         serving = sum(w.state is WorkerState.READY for w in self.workers.values())
-        if not self.draining and serving + self._wanted < self.workers_min:
-            self._want(f"worker {worker.id} ended: {reason}")
+        if not self.draining and serving + self.wanted < self.workers_min:
+            self._out.append(self.want(f"worker {worker.id} ended: {reason}"))
 
     def _guilty(self, worker: PoolWorker, message: msg.WorkerExited) -> dict[int, dict[str, Any]]:
         """The attempts that this death ends, with their failures; all other leases go back untouched."""
         stopped = {s: e for s, e in worker.stops.items() if e.stage > 1 and worker.book.find(s) is not None}
         if stopped:
-            return {s: _stop_failure(e, message) for s, e in stopped.items()}
+            return {s: stop_failure(e, message) for s, e in stopped.items()}
         running = message.claimed if self.is_async else tuple(s for s in message.claimed if s == message.current)
         found: dict[int, dict[str, Any]] = {}
         for serial in running:
             asked = worker.stops.get(serial)
-            found[serial] = _stop_failure(asked, message) if asked else _crash_failure(worker, message)
+            found[serial] = stop_failure(asked, message) if asked else crash_failure(worker, message)
         return found
 
     def check_invariants(self) -> None:
@@ -533,18 +433,3 @@ class WorkerPool:
         msg.Drain: _on_drain,
         msg.TimePassed: lambda self, message: None,
     }
-
-
-def _stop_failure(escalation: Escalation, message: msg.WorkerExited) -> dict[str, Any]:
-    if escalation.reason == TIMEOUT:
-        text = f"ran over its timeout and its worker was ended ({message.status})"
-        return {"kind": "timeout", "type": "AttemptTimeout", "message": text, "traceback": message.output}
-    text = f"cancelled while running; its worker was ended ({message.status})"
-    return {"kind": "cancelled", "type": "AttemptCancelled", "message": text, "traceback": message.output}
-
-
-def _crash_failure(worker: PoolWorker, message: msg.WorkerExited) -> dict[str, Any]:
-    frozen = " after it was frozen (SIGSTOP)" if worker.drain_reason == "frozen" else ""
-    hint = "; out of memory, or killed from outside" if message.signal == 9 and not frozen else ""
-    text = f"worker process {worker.pid} died: {message.status}{frozen}{hint}"
-    return {"kind": "crash", "type": "WorkerCrashed", "message": text, "traceback": message.output}

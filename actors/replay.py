@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from actors import admission, outcomes
+from actors.growth import append_block
 from actors.outcomes import brief, cancelled
 from actors.policy.ready import ReadyQueue
 from actors.protocol import messages as msg
@@ -156,7 +157,7 @@ class Replay:
                 continue
             self._accept_node_types(block["kinds"])
             self.scheduler.book.grew(block["n"])
-            run.append_block(block, [self.scheduler.kinds.intern(data) for data in block["kinds"]], node)
+            append_block(run, block, [self.scheduler.kinds.intern(data) for data in block["kinds"]], node)
 
     def _attempt(self, record: Record) -> None:
         no, node, outcome, attempt, failure, due, wall, times = orjson.loads(record.payload)

@@ -126,7 +126,7 @@ class Run:
         run.items = items
         run.state = bytearray(b"\1") * len(items)
         if kind_of is not None:
-            run.columns = _edgeless(len(items), array("I", kind_of))
+            run.columns = edgeless(len(items), array("I", kind_of))
         return run
 
     @staticmethod
@@ -156,7 +156,7 @@ class Run:
         return str(node) if self.columns is None else self.columns.ids.get(node, str(node))
 
     def counts(self) -> list[int]:
-        """[pending, ready, running, succeeded, failed, cancelled, skipped]; parked ones and those in backoff are ready."""
+        """[pending, ready, running, succeeded, failed, cancelled, skipped]; parked and backoff count as ready."""
         count = self.state.count
         waiting = count(READY) + count(BACKOFF) + count(PARKED)
         return [
@@ -301,43 +301,6 @@ class Run:
             state[node] = READY
         return back
 
-    def append_block(self, block: dict[str, Any], kinds: list[Kind], origin: int) -> list[int]:
-        """Add spawned nodes behind the existing ones; returns those that are READY. Edges are inside the block only."""
-        base = self.size
-        if self.columns is None:
-            self.columns = _edgeless(base, None)
-        columns = self.columns
-        count = block["n"]
-        if not self.waits:
-            self.waits = [0] * base
-        if columns.kind_of is None:
-            columns.kind_of = array("I", bytes(4 * base))
-        shift = len(self.kinds)
-        self.kinds = self.kinds + kinds
-        columns.kind_of.extend(shift + k for k in block["kind_of"])
-        self._append_edges(columns, block, base, count)
-        deps, after = block.get("deps") or [()] * count, block.get("after") or [()] * count
-        self.waits.extend(len(d) + len(a) for d, a in zip(deps, after, strict=True))
-        if self.items is None:
-            self.items = [None] * base
-        self.items.extend(block.get("items") or [None] * count)
-        if columns.items is not None:
-            columns.items = self.items
-        for index, name in enumerate(block.get("ids") or []):
-            if name is not None:
-                columns.ids[base + index] = name
-        self.state.extend(bytes(count))
-        self.results.extend([None] * count)
-        self.size += count
-        self.open += count
-        self.special = self.special or any(k.trigger is TriggerRule.ANY_SUCCEEDED for k in kinds)
-        for node in range(base, self.size):
-            self.origin[node] = origin
-        fresh = [n for n in range(base, self.size) if not self.waits[n]]
-        for node in fresh:
-            self.state[node] = READY
-        return fresh
-
     def check_invariants(self) -> None:
         """Raise AssertionError when the columns contradict each other."""
         terminal = sum(self.state.count(s) for s in range(TERMINAL_FIRST, TERMINAL_LAST + 1))
@@ -401,26 +364,6 @@ class Run:
     def _starts_early(self, node: int) -> bool:
         return self.state[node] == PENDING and self.kind(node).trigger is TriggerRule.ANY_SUCCEEDED
 
-    @staticmethod
-    def _append_edges(columns: GraphColumns, block: dict[str, Any], base: int, count: int) -> None:
-        deps, after = block.get("deps") or [[]] * count, block.get("after") or [[]] * count
-        children: list[list[int]] = [[] for _ in range(count)]
-        for child in range(count):
-            columns.deps.extend(base + p for p in deps[child])
-            columns.deps_off.append(len(columns.deps))
-            for parent in (*deps[child], *after[child]):
-                children[parent].append(base + child)
-        if any(after) and columns.after_off is None:
-            columns.after_off, columns.after = array("I", bytes(4 * (base + 1))), array("I")
-        if columns.after_off is not None and columns.after is not None:
-            for row in after:
-                columns.after.extend(base + p for p in row)
-                columns.after_off.append(len(columns.after))
-        for row in children:
-            columns.succ.extend(row)
-            columns.succ_off.append(len(columns.succ))
-        columns.size += count
-
 
 def _consecutive(nodes: list[int]) -> bool:
     """Whether the nodes are n, n + 1, n + 2, ... in this order, so that a slice can stand for them."""
@@ -438,6 +381,7 @@ def _met(rule: TriggerRule, parents: list[int]) -> bool:
     return any(s == SUCCEEDED for s in parents)
 
 
-def _edgeless(size: int, kind_of: array[int] | None) -> GraphColumns:
+def edgeless(size: int, kind_of: array[int] | None) -> GraphColumns:
+    """Columns of a graph without edges."""
     zeros = array("I", bytes(4 * (size + 1)))
     return GraphColumns(size, zeros, array("I"), None, None, zeros[:], array("I"), kind_of, None, {})

@@ -197,7 +197,7 @@ class Scheduler:
 
     def log(self, record_type: RecordType, payload: bytes) -> int:
         self.lsn += 1
-        self._out.append(fx.Append([Record(self.lsn, int(record_type), payload)]))
+        self._out.append(fx.Persist([Record(self.lsn, int(record_type), payload)]))
         return self.lsn
 
     def log_attempt(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class Persist:
     """Give these records, in order, to the persister."""
 
     records: list[Record]
@@ -130,7 +130,7 @@ class Announce:
 
 ALL: Final[frozenset[type]] = frozenset(
     {
-        Append,
+        Persist,
         RaiseFloor,
         Tell,
         LeaseWork,

@@ -1,0 +1,66 @@
+"""How many workers a pool has, and who holds what: growing, shrinking, and taking work from a worker that is stuck.
+
+Called for a pool when work was given out; returns what it asks for. Work is taken back by compare-and-set on the lease
+table, so a task that was claimed meanwhile stays where it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.pool_worker import PoolWorker
+from actors.protocol import effects as fx
+from actors.protocol.states import WorkerEvent, WorkerState
+
+if TYPE_CHECKING:
+    from actors.pool import WorkerPool
+
+STUCK_NS: Final = 3_000_000
+"""A worker without a result for so long does not need the tasks it holds ahead; idle ones may take them."""
+GROW_NS: Final = 20_000_000
+"""Waiting work per worker above which the pool grows."""
+IDLE_NS: Final = 30_000_000_000
+"""A worker above the minimum goes after being idle for so long."""
+
+
+def balance(pool: WorkerPool, ready: int) -> list[Any]:
+    """Called when work was given out: grow, shrink, or let idle workers take what stuck ones hold ahead."""
+    out: list[Any] = []
+    if pool.draining:
+        return out
+    able = [w for w in pool.workers.values() if w.state is WorkerState.READY]
+    waiting = ready + sum(max(0, w.book.held - pool.slots) for w in able)
+    total = len(able) + pool.wanted
+    if waiting and total < pool.workers_max and waiting * (pool.average_ns or 1_000_000) > GROW_NS * max(1, total):
+        out.append(pool.want(f"{waiting} tasks wait"))
+    idle = [w for w in able if not w.book.held]
+    if idle and not ready:
+        out += _steal(pool, able)
+        out += _shrink(pool, idle, len(able))
+    return out
+
+
+def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:
+    victims = [w for w in able if w.book.held > pool.slots and not w.revoking]
+    if not victims:
+        return []
+    victim = max(victims, key=lambda w: w.book.held)
+    due = victim.progress_ns + STUCK_NS
+    if due > pool.now_ns:
+        return [fx.WakeAt(due)]
+    serials = victim.book.open_serials()[pool.slots :]
+    victim.revoking = True
+    victim.progress_ns = pool.now_ns
+    return [fx.Revoke(victim.id, tuple(serials[len(serials) // 2 :]))]
+
+
+def _shrink(pool: WorkerPool, idle: list[PoolWorker], total: int) -> list[Any]:
+    if total <= pool.workers_min:
+        return []
+    oldest = min(idle, key=lambda w: w.idle_since_ns)
+    due = oldest.idle_since_ns + IDLE_NS
+    if due > pool.now_ns:
+        return [fx.WakeAt(due)]
+    oldest.drain_reason = "idle"
+    oldest.move(WorkerEvent.DRAIN)
+    return [fx.DrainWorker(oldest.id)]

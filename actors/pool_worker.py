@@ -1,0 +1,82 @@
+"""One worker as its pool sees it: state, leases, the stopping of its attempts, and what its death means for them.
+
+States: `actors.protocol.states.WORKER_TABLE`. Stages of an escalation: 1 asked, 2 SIGTERM, 3 SIGKILL of its group.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from actors.policy.leases import LeaseBook
+from actors.protocol import messages as msg
+from actors.protocol.states import WORKER_TABLE, WorkerEvent, WorkerState, step
+from actors.run import Run
+
+CANCEL: Final = 1
+TIMEOUT: Final = 2
+"""Reasons of a stop, as the worker is told."""
+
+
+class Escalation:
+    """The stopping of one attempt."""
+
+    __slots__ = ("due_ns", "reason", "serial", "stage")
+
+    def __init__(self, serial: int, reason: int, due_ns: int) -> None:
+        self.serial = serial
+        self.reason = reason
+        self.stage = 1
+        self.due_ns = due_ns
+
+
+class PoolWorker:
+    """One worker as its pool sees it."""
+
+    __slots__ = (
+        "book",
+        "boot_error",
+        "busy_since_ns",
+        "current",
+        "drain_reason",
+        "id",
+        "idle_since_ns",
+        "pid",
+        "progress_ns",
+        "revoking",
+        "state",
+        "stops",
+        "tasks",
+    )
+
+    def __init__(self, worker: int, now_ns: int) -> None:
+        self.id = worker
+        self.state = WorkerState.STARTING
+        self.pid = 0
+        self.book: LeaseBook[Run] = LeaseBook()
+        self.stops: dict[int, Escalation] = {}
+        self.current = 0
+        self.progress_ns = self.idle_since_ns = now_ns
+        self.busy_since_ns = 0
+        self.revoking = False
+        self.boot_error = ""
+        self.drain_reason = ""
+        self.tasks = 0
+
+    def move(self, event: WorkerEvent) -> None:
+        """Step the worker's state machine."""
+        self.state = step(WORKER_TABLE, self.state, event, f"worker {self.id}, pid {self.pid}")
+
+
+def stop_failure(escalation: Escalation, message: msg.WorkerExited) -> dict[str, Any]:
+    if escalation.reason == TIMEOUT:
+        text = f"ran over its timeout and its worker was ended ({message.status})"
+        return {"kind": "timeout", "type": "AttemptTimeout", "message": text, "traceback": message.output}
+    text = f"cancelled while running; its worker was ended ({message.status})"
+    return {"kind": "cancelled", "type": "AttemptCancelled", "message": text, "traceback": message.output}
+
+
+def crash_failure(worker: PoolWorker, message: msg.WorkerExited) -> dict[str, Any]:
+    frozen = " after it was frozen (SIGSTOP)" if worker.drain_reason == "frozen" else ""
+    hint = "; out of memory, or killed from outside" if message.signal == 9 and not frozen else ""
+    text = f"worker process {worker.pid} died: {message.status}{frozen}{hint}"
+    return {"kind": "crash", "type": "WorkerCrashed", "message": text, "traceback": message.output}
