@@ -29,6 +29,7 @@ DRAIN_TIMEOUT_S: Final = 10.0
 Durability = Literal["fsync", "os", "none"]
 WorkerMode = Literal["process", "asyncio"]
 Payloads = Literal["json", "pickle"]
+MissingHandler = Literal["park", "fail"]
 
 
 class Priority(StrEnum):
@@ -96,7 +97,8 @@ class NodeType:
     @property
     def workers_range(self) -> tuple[int, int]:
         """Smallest and largest number of workers."""
-        return (self.workers, self.workers) if isinstance(self.workers, int) else self.workers
+        low, high = (self.workers, self.workers) if isinstance(self.workers, int) else self.workers
+        return low, high
 
     @property
     def slots(self) -> int:
@@ -202,6 +204,8 @@ class RuntimeConfig:
         durability: "fsync" survives power loss, "os" survives the death of every process, "none" promises nothing.
         retention: How long finished runs are kept.
         salvage: Open a log that is corrupt in the middle, and report what was dropped, instead of refusing.
+        missing_handler: What happens to a task whose handler workers cannot find: "park" keeps it, visible, and goes on
+            with it when the handler appears; "fail" fails it.
 
     Raises:
         ConfigurationError: A value is out of range or a node type is given twice.
@@ -212,6 +216,7 @@ class RuntimeConfig:
     durability: Durability = "fsync"
     retention: Retention = field(default_factory=Retention)
     salvage: bool = False
+    missing_handler: MissingHandler = "park"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))
@@ -221,6 +226,7 @@ class RuntimeConfig:
             "Runtime",
             (len(set(names)) == len(names), f"node types must have different names, not {names}"),
             (self.durability in get_args(Durability), f"durability must be one of {get_args(Durability)}"),
+            (self.missing_handler in get_args(MissingHandler), "missing_handler must be 'park' or 'fail'"),
         )
 
     def node_type_for(self, name: str) -> str:
@@ -237,12 +243,24 @@ class RuntimeConfig:
         raise UnknownNodeType(f"no node type {name!r}; this runtime has {', '.join(map(repr, names))}")
 
     def to_wire(self) -> dict[str, Any]:
-        """As the engine reads it: plain JSON. Carries the import path, so that workers find the handlers' modules."""
+        """What the engine process is started with: plain JSON."""
         return {
             "state_dir": self.state_dir,
             "node_types": [n.to_wire() for n in self.node_types],
             "durability": self.durability,
             "retention": {"runs": self.retention.runs, "nodes": self.retention.nodes},
             "salvage": self.salvage,
-            "sys_path": [str(Path(p or ".").absolute()) for p in sys.path],
+            "missing_handler": self.missing_handler,
+            "main": main_script(),
+            "face_pid": os.getpid(),
         }
+
+
+def main_script() -> str | None:
+    """File of the script that this program was started as; None for `python -m`, notebooks and interactive sessions."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    file = getattr(main, "__file__", None)
+    if not file or (spec is not None and spec.name != "__main__") or not Path(file).is_file():
+        return None
+    return str(Path(file).absolute())

@@ -24,6 +24,8 @@ from actors.protocol.errors import HandlerRefused
 
 MAIN_MODULES: Final = frozenset({"__main__", "__mp_main__"})
 """Names under which Python runs a script; other processes cannot import them."""
+_MORE_SCRIPTS: Final = "__mp_main__."
+"""Names that workers give to a second script and further ones."""
 
 
 def reference_of(fn: Callable[..., Any]) -> str:
@@ -40,7 +42,7 @@ def reference_of(fn: Callable[..., Any]) -> str:
     """
     module_name, qualname = _names_of(fn)
     refuse_unstorable(fn)
-    if module_name in MAIN_MODULES:
+    if module_name in MAIN_MODULES or module_name.startswith(_MORE_SCRIPTS):
         place = _place_of_script(fn, module_name, qualname)
     else:
         place = module_name

@@ -1,0 +1,93 @@
+"""Mainspring: a durable workflow engine that lives inside a Python program. This package is its stage and its public face.
+
+    from runtime import Flow, NodeType, Priority, Retry, Runtime, TaskRegistry
+
+What is imported from here is public; everything else may change. Names are loaded when they are first asked for, so that
+`import runtime` costs a worker or a command-line program nothing.
+
+Reading order of the face: `config` (what can be set), `registry` and `reference` (tasks and their names), `flow` (graphs),
+`dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and `views` (from the engine's word to the caller's),
+`submitter` and `engine` (the blocking face), `aio` (the asyncio face), `mapping` and `iterate` (map), `executor`.
+Below it: `host` (processes), `mail` (queues and values), `storage` (disk), `profile`, `bench`, `cli`.
+
+Knows processes, disks and clocks. Decides nothing: that is what `actors` is for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from actors.protocol.states import NodeState as NodeState
+    from actors.protocol.states import RunState as RunState
+    from actors.protocol.states import TriggerRule as TriggerRule
+    from runtime.aio import AsyncRuntime as AsyncRuntime
+    from runtime.config import NodeType as NodeType
+    from runtime.config import Priority as Priority
+    from runtime.config import Retention as Retention
+    from runtime.config import Retry as Retry
+    from runtime.context import TaskContext as TaskContext
+    from runtime.engine import Runtime as Runtime
+    from runtime.executor import Executor as Executor
+    from runtime.flow import Flow as Flow
+    from runtime.flow import Node as Node
+    from runtime.handle import RunHandle as RunHandle
+    from runtime.handle import TaskHandle as TaskHandle
+    from runtime.registry import Task as Task
+    from runtime.registry import TaskRegistry as TaskRegistry
+
+__all__ = [
+    "AsyncRuntime",
+    "Executor",
+    "Flow",
+    "Node",
+    "NodeState",
+    "NodeType",
+    "Priority",
+    "Retention",
+    "Retry",
+    "RunHandle",
+    "RunState",
+    "Runtime",
+    "Task",
+    "TaskContext",
+    "TaskHandle",
+    "TaskRegistry",
+    "TriggerRule",
+    "errors",
+]
+
+_HOME: Final = {
+    "AsyncRuntime": "runtime.aio",
+    "Executor": "runtime.executor",
+    "Flow": "runtime.flow",
+    "Node": "runtime.flow",
+    "NodeState": "actors.protocol.states",
+    "NodeType": "runtime.config",
+    "Priority": "runtime.config",
+    "Retention": "runtime.config",
+    "Retry": "runtime.config",
+    "RunHandle": "runtime.handle",
+    "RunState": "actors.protocol.states",
+    "Runtime": "runtime.engine",
+    "Task": "runtime.registry",
+    "TaskContext": "runtime.context",
+    "TaskHandle": "runtime.handle",
+    "TaskRegistry": "runtime.registry",
+    "TriggerRule": "actors.protocol.states",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("runtime.errors")
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'runtime' has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

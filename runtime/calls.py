@@ -1,0 +1,115 @@
+"""How a call becomes the stored item of a task: the shapes, and values that are too large to travel inline.
+
+A call without parents' results has the shape "one" (a single positional argument), "args" or "call" (with keyword
+arguments). The same text serves single tasks, items of a `map` and nodes of a flow.
+
+Large values go to blob files, whose folder is named by the run. Where the run is not known yet (a flow is built before
+it is submitted, a task gets its number when it is sent), the value is first encoded against `NoBlobs`, which refuses
+without copying anything; the caller then takes the slower path that knows the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from actors.protocol import limits
+from actors.protocol.errors import PayloadTooLarge
+from actors.protocol.kinds import Shape
+from runtime.mail.blobs import BlobStore
+from runtime.mail.codec import Codec
+
+ITEM_BYTES_MAX: Final = limits.FRAME_BYTES_MAX // 2
+"""Longest text of all arguments of a call together; each large one is a file, so it takes hundreds to get there."""
+LEAF_TYPES: Final = frozenset({int, float, str, bytes, bool, type(None), complex, bytearray, range})
+"""Types that cannot hold a node."""
+
+
+ANY_KEY: Final = "?"
+"""Stands for the run key that is not known yet; with it the codec asks its store for large values."""
+
+
+class BlobNeeded(BaseException):
+    """A value is too large to travel inline. Never leaves the face; not an Exception, so that the codec lets it
+    pass."""
+
+
+class NoBlobs(BlobStore):
+    """Stands in for the blob store where no run is known: asking it to write raises `BlobNeeded`."""
+
+    def __init__(self) -> None:
+        """Opens nothing."""
+
+    def write(self, key: str, suffix: str, buffers: Sequence[Any]) -> str:
+        """Refuse."""
+        raise BlobNeeded
+
+
+def shape_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Shape:
+    """Shape of a call without parents' results."""
+    if kwargs:
+        return "call"
+    return "one" if len(args) == 1 else "args"
+
+
+def encode_call(
+    codec: Codec, args: Sequence[Any], kwargs: Mapping[str, Any], *, pickle: bool = False, blob_key: str = ""
+) -> bytes:
+    """Item text of a call, in the shape that `shape_of` says.
+
+    Args:
+        codec: Encodes the values; its blob store takes the large ones.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        pickle: Whether values that only pickle can store are taken.
+        blob_key: Run key that names the folder of the blobs.
+
+    Returns:
+        JSON text, at most ITEM_BYTES_MAX long.
+
+    Raises:
+        PayloadError: A value cannot be stored exactly; the path starts with the argument.
+        PayloadTooLarge: The arguments together are too long for one message.
+        BlobNeeded: The codec's store is `NoBlobs`, and a value is large.
+    """
+    if kwargs:
+        text = codec.encode_template(tuple(args), dict(kwargs), _no_reference, pickle=pickle, blob_key=blob_key)
+    elif len(args) == 1:
+        return codec.encode(args[0], pickle=pickle, blob_key=blob_key)
+    else:
+        text = codec.encode_list(list(args), pickle=pickle, blob_key=blob_key)
+    if len(text) > ITEM_BYTES_MAX:
+        raise PayloadTooLarge(f"the arguments together take {len(text):,} bytes; pass them as one list or dict", "$")
+    return text
+
+
+def _no_reference(value: object) -> None:
+    return None
+
+
+def holds(value: object, found: Callable[[type], bool]) -> bool:
+    """Whether a value is, or holds in lists, tuples, sets and dicts, an object of a type that `found` accepts.
+
+    Containers of plain values are passed over at C speed.
+    """
+    waiting: list[Any] = [value]
+    seen: set[int] = set()
+    while waiting:
+        item = waiting.pop()
+        kind = type(item)
+        if kind in LEAF_TYPES:
+            continue
+        if found(kind):
+            return True
+        if isinstance(item, dict):
+            members: list[Any] = [*item.values()]
+        elif isinstance(item, (list, tuple, set, frozenset)):
+            members = list(item)
+        elif hasattr(kind, "__dataclass_fields__"):
+            members = [getattr(item, name, None) for name in kind.__dataclass_fields__]
+        else:
+            continue
+        if id(item) not in seen and not LEAF_TYPES.issuperset(map(type, members)):
+            seen.add(id(item))
+            waiting.extend(members)
+    return False

@@ -1,0 +1,294 @@
+"""From a call to a frame: the part of `submit` that the blocking and the asyncio face share. Nothing here waits.
+
+A `Plan` is what is known of one function with one set of options: its task kinds by shape, numbered in the session.
+It is found by one dictionary look-up, so that a submission costs little more than encoding its argument.
+
+Options and arguments. `priority`, `timeout` and `run_id` may be given as keywords of `submit` and go to the
+scheduler, unless the handler itself has a parameter of that name, or takes `**kwargs`: then they are the handler's.
+`rt.options(...)` never mixes the two.
+
+Concurrency: any thread. Two threads that meet a function first may both define its kinds; the engine takes equal kinds
+for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from actors.protocol import limits
+from actors.protocol.errors import CallerError, ConfigurationError
+from actors.protocol.graph import GraphBuilder, encode
+from actors.protocol.kinds import Shape
+from runtime.calls import ANY_KEY, NoBlobs, encode_call, shape_of
+from runtime.config import RuntimeConfig
+from runtime.flow import Flow
+from runtime.host.client import EngineClient
+from runtime.host.decode import BLOB_MARK, SEQ_BYTES
+from runtime.mail.blobs import BlobStore
+from runtime.mail.codec import Codec
+from runtime.registry import (
+    DEFAULT_OPTIONS,
+    Options,
+    Task,
+    TaskOptions,
+    TaskRegistry,
+    kind_of,
+    positional_names,
+    split_partial,
+)
+
+SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id"})
+RUN_ID_BYTES_MAX: Final = 120
+"""A run id names a folder, so it must fit into a file name together with what is put behind it."""
+_UNKNOWN: Final = -1
+
+
+class Plan:
+    """What is known of one function with one set of options. `one` is the number of its kind of shape "one"."""
+
+    __slots__ = ("args", "dispatch", "fn", "kwargs", "numbers", "one", "options", "own_options", "pickle", "plain")
+
+    def __init__(self, dispatch: Dispatch, fn: Callable[..., Any], options: TaskOptions) -> None:
+        self.dispatch = dispatch
+        self.fn, self.args, self.kwargs = split_partial(fn)
+        self.options = options
+        self.pickle = options.payloads == "pickle"
+        self.numbers: dict[str, int] = {}
+        self.own_options = SUBMIT_OPTIONS - _taken_by(self.fn)
+        self.plain = not (self.args or self.kwargs)
+        self.one = _UNKNOWN
+
+    def kind(self, shape: Shape) -> dict[str, Any]:
+        """The task kind of this function for a shape of arguments."""
+        kind = kind_of(self.fn, self.options, shape)
+        kind["node_type"] = self.dispatch.config.node_type_for(kind["node_type"])
+        return kind
+
+    def number(self, shape: Shape) -> int:
+        """Its number in the session; defined when it is first asked for."""
+        number = self.numbers.get(shape, _UNKNOWN)
+        if number < 0:
+            number = self.numbers[shape] = self.dispatch.client.define(self.kind(shape))
+        return number
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments with those of a partial in front."""
+        return (*self.args, *args), {**self.kwargs, **kwargs}
+
+
+def _taken_by(fn: Callable[..., Any]) -> frozenset[str]:
+    names, takes_any = positional_names(fn.fn if isinstance(fn, Task) else fn)
+    return SUBMIT_OPTIONS if takes_any else names
+
+
+class Dispatch:
+    """Submits with one set of options. See the module.
+
+    Args:
+        client: Sends the frames.
+        config: Knows the node types.
+        registry: Tasks whose bare function is run with the task's options.
+        changes: Options that replace those of the tasks.
+    """
+
+    def __init__(
+        self, client: EngineClient, config: RuntimeConfig, registry: TaskRegistry, changes: Options | None = None
+    ) -> None:
+        self.client = client
+        self.config = config
+        self.registry = registry
+        self.changes: Options = changes or {}
+        self.codec = Codec(NoBlobs())
+        self.plans: dict[Any, Plan] = {}
+        self._derived: dict[tuple[tuple[str, Any], ...], Dispatch] = {}
+        DEFAULT_OPTIONS.with_changes(self.changes)
+
+    def with_options(self, changes: Options) -> Dispatch:
+        """The same with more options changed; kept, because functions are planned anew under other options.
+
+        Raises:
+            ConfigurationError: An option is unknown or out of range.
+        """
+        key = tuple(sorted(changes.items()))
+        found = self._derived.get(key)
+        if found is None:
+            if len(self._derived) >= limits.OPTION_SETS_MAX:
+                self._derived.clear()
+            merged: Options = {**self.changes, **changes}
+            found = self._derived[key] = Dispatch(self.client, self.config, self.registry, merged)
+        return found
+
+    def plan(self, fn: Callable[..., Any]) -> Plan:
+        """The plan of a function.
+
+        Raises:
+            HandlerRefused: It cannot be a handler. UnknownNodeType: its node type is not there.
+        """
+        found = self.plans.get(fn)
+        if found is None:
+            inner, _, _ = split_partial(fn)
+            task = inner if isinstance(inner, Task) else self.registry.find(inner)
+            options = DEFAULT_OPTIONS if task is None else task.settings
+            found = Plan(self, fn, options.with_changes(self.changes) if self.changes else options)
+            self.plans[fn] = found
+        return found
+
+    # --- single tasks ---------------------------------------------------------------------------------------------
+
+    def send(self, make: Callable[..., Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Submit a call whose values are small.
+
+        Args:
+            make: Makes the handle, `make(client, run_id)`.
+            fn: Task, function or partial.
+            args: Positional arguments.
+            kwargs: Keyword arguments, with or without options.
+
+        Returns:
+            The handle.
+
+        Raises:
+            BlobNeeded: A value is large; call `send_large`. QueueFull, PayloadError, HandlerRefused, RuntimeClosed, ...
+        """
+        plan = self.plans.get(fn)
+        if plan is None:
+            plan = self.plan(fn)
+        if kwargs or not plan.plain or len(args) != 1:
+            return self._send_call(make, plan, args, kwargs)
+        item = self.codec.encode(args[0], pickle=plan.pickle, blob_key=ANY_KEY)
+        if plan.one < 0:
+            plan.one = plan.number("one")
+        return self.client.send_task(plan.one, item, make(self.client))
+
+    def _send_call(self, make: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs and not plan.own_options.isdisjoint(kwargs):
+            other, run_id, rest = self._split_options(plan, kwargs)
+            if run_id is not None:
+                return other.send_named(make, plan.fn, *plan.call(args, rest), run_id)
+            return other.send(make, plan.fn, *plan.call(args, rest))
+        args, kwargs = plan.call(args, kwargs)
+        item = encode_call(self.codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
+        return self.client.send_task(plan.number(shape_of(args, kwargs)), item, make(self.client))
+
+    def send_large(self, make: Callable[..., Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Submit a call with values that become files. Writes them: may take as long as the disk does.
+
+        What a crash leaves behind: files that no run names; the next start removes them.
+        """
+        plan = self.plan(fn)
+        if kwargs and not plan.own_options.isdisjoint(kwargs):
+            other, run_id, rest = self._split_options(plan, kwargs)
+            if run_id is None:
+                return other.send_large(make, plan.fn, *plan.call(args, rest))
+        args, kwargs = plan.call(args, kwargs)
+        number = plan.number(shape_of(args, kwargs))
+        client = self.client
+
+        def frame(seq: int) -> bytes:
+            key = f"{client.session}-{seq}"
+            return b"T[%d,%d,%b]" % (
+                seq,
+                number,
+                encode_call(client.codec, args, kwargs, pickle=plan.pickle, blob_key=key),
+            )
+
+        handle = make(client)
+        client.send_made(handle, frame)
+        return handle
+
+    def send_named(
+        self,
+        make: Callable[..., Any],
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        run_id: str,
+    ) -> Any:
+        """Submit a single task as a run with a chosen id: a graph of one node."""
+        check_run_id(run_id)
+        plan = self.plan(fn)
+        args, kwargs = plan.call(args, kwargs)
+        kind = plan.kind(shape_of(args, kwargs))
+        item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
+        builder = GraphBuilder()
+        builder.add(0, item=item)
+        container = encode(builder.finish(), header := {"name": kind["name"], "kinds": [kind], "run_id": run_id})
+        if container[:1] == BLOB_MARK:
+            container = encode(builder.finish(), {**header, "pad": ""})
+        handle = make(self.client, run_id)
+        self.client.send_made(handle, partial(self._graph_frame, container, run_id))
+        return handle
+
+    def _split_options(self, plan: Plan, kwargs: dict[str, Any]) -> tuple[Dispatch, str | None, dict[str, Any]]:
+        """The options among the keywords, as a dispatch that has them; the run id; the handler's keywords."""
+        changes = {name: kwargs[name] for name in plan.own_options & kwargs.keys() if name != "run_id"}
+        rest = {name: value for name, value in kwargs.items() if name not in plan.own_options}
+        run_id = kwargs["run_id"] if "run_id" in plan.own_options else None
+        other = self.with_options(changes) if changes else self  # type: ignore[arg-type]  # a subset of Options
+        return other, run_id, rest
+
+    # --- flows ----------------------------------------------------------------------------------------------------
+
+    def send_flow(self, make: Callable[..., Any], flow: Flow, run_id: str | None) -> Any:
+        """Submit a flow. Writes files when values, or the graph itself, are large.
+
+        Returns:
+            The handle, `make(client, run_id)`.
+
+        Raises:
+            CycleError, UnknownNodeType, PayloadError, QueueFull, ...
+        """
+        if run_id is not None:
+            check_run_id(run_id)
+        client = self.client
+        made = None
+        if not flow.has_large_values:
+            made = flow.container(client.codec, "", self.config.node_type_for, run_id)
+
+        def frame(seq: int) -> bytes:
+            key = run_id or f"{client.session}-{seq}"
+            container = made or flow.container(client.codec, key, self.config.node_type_for, run_id)
+            return self._graph_frame(container, key, seq)
+
+        handle = make(client, run_id)
+        client.send_made(handle, frame)
+        return handle
+
+    def _graph_frame(self, container: bytes, key: str, seq: int) -> bytes:
+        number = seq.to_bytes(SEQ_BYTES, "little")
+        if len(container) + SEQ_BYTES + 1 <= limits.FRAME_BYTES_MAX:
+            return b"G" + number + container
+        return b"G" + number + BLOB_MARK + self._blobs().write(key, "graph", [container]).encode()
+
+    def _blobs(self) -> BlobStore:
+        store = self.client.blobs
+        if store is None:
+            raise ConfigurationError("this client has no store for large graphs")
+        return store
+
+
+def check_run_id(run_id: str) -> None:
+    """Refuse what cannot name a run: it also names the folder of the run's large values.
+
+    Raises:
+        ConfigurationError: Says why.
+    """
+    if not run_id:
+        raise ConfigurationError("a run id must be a non-empty string")
+    try:
+        size = len(run_id.encode())
+    except UnicodeEncodeError as broken:
+        raise ConfigurationError(f"run id {run_id!a} holds a lone surrogate") from broken
+    if size > RUN_ID_BYTES_MAX:
+        raise ConfigurationError(f"a run id has at most {RUN_ID_BYTES_MAX} bytes, not {size}")
+    if "/" in run_id or run_id.startswith(".") or not run_id.isprintable():
+        why = "starts with a dot, or holds a slash or an unprintable character"
+        raise ConfigurationError(f"run id {run_id!a} {why}")
+
+
+def refuse_flow_options(flow: Flow, kwargs: Sequence[str]) -> None:
+    """A flow takes no arguments."""
+    if kwargs:
+        raise CallerError(f"{flow!r} takes no arguments; options belong to its tasks or to Flow(name, ...)")

@@ -1,0 +1,228 @@
+"""Runtime: a durable engine inside this program, for blocking callers.
+
+    with Runtime("state/", tasks) as rt:
+        print(rt.submit(transform, rows).result())
+
+Opening starts the engine and its workers as processes of their own and recovers what the state folder holds; work
+that was unfinished goes on. Closing stops taking submissions, waits until what was submitted is durable, lets
+*running* attempts finish within the timeout, and ends all processes. Everything else stays in the folder and goes
+on when it is opened again. Leaving the `with` block closes; with Ctrl-C it does not wait for running attempts.
+
+A runtime works from any thread, beside a running event loop, in notebooks and web servers. It installs no signal
+handler unless asked. Only one runtime, in one process, can have a state folder at a time. In a fork of the program
+it refuses to work; inside a worker it cannot be opened.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Self, TypeVar
+
+from actors.protocol.errors import NestedRuntime
+from runtime import views, waiting
+from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Retention, RuntimeConfig
+from runtime.dispatch import Dispatch
+from runtime.flow import Flow
+from runtime.handle import RunHandle, SyncHandle, attach
+from runtime.host.client import EngineClient, EngineStarter
+from runtime.host.handlers import inside_worker
+from runtime.host.starter import ProcessStarter
+from runtime.mail.blobs import BlobStore
+from runtime.progress import show_progress
+from runtime.registry import TaskRegistry
+from runtime.signals import SigtermGuard
+from runtime.storage.folder import StateFolder
+from runtime.submitter import Submitter
+from runtime.views import RunStatus
+
+A = TypeVar("A", bound=SyncHandle)
+
+
+class Runtime(Submitter):
+    """See the module.
+
+    Args:
+        state_dir: The state folder: an empty or new folder, or one that a runtime made.
+        tasks: Registry of the program's tasks; a bare function that was registered is run with its task's options.
+        node_types: Kinds of workers; one of name "default" when None. Functions that name no node type run on
+            "default", or on the first one given.
+        durability: What an acknowledged submission survives: "fsync" power loss, "os" the death of every process,
+            "none" promises nothing.
+        retention: How long finished runs are kept.
+        salvage: Open a log that is corrupt in the middle and report what was dropped, instead of refusing.
+        missing_handler: "park" or "fail" tasks whose function workers cannot find.
+        handle_sigterm: Drain on SIGTERM; the previous handler is called too, and restored on close. Main thread only.
+
+    Raises:
+        StateFolderError: Or one of its kinds: in use (with the holder's pid), not ours, newer, no permission.
+        LogCorrupt, DiskFull: As they say. EngineUnavailable: The engine cannot be started.
+        NestedRuntime: This is a worker process. ConfigurationError: A setting is out of range.
+
+    What a crash leaves behind: the folder, as durable as `durability` says. No process outlives this program.
+    """
+
+    def __init__(
+        self,
+        state_dir: str | os.PathLike[str],
+        tasks: TaskRegistry | None = None,
+        *,
+        node_types: Sequence[NodeType] | None = None,
+        durability: Durability = "fsync",
+        retention: Retention | None = None,
+        salvage: bool = False,
+        missing_handler: MissingHandler = "park",
+        handle_sigterm: bool = False,
+        starter: EngineStarter | None = None,
+    ) -> None:
+        self._closed = True
+        config = RuntimeConfig(
+            os.fspath(state_dir), node_types or (), durability, retention or Retention(), salvage, missing_handler
+        )
+        self.config = config
+        self._client = new_client(config, starter)
+        self._dispatch = Dispatch(self._client, config, tasks or TaskRegistry())
+        self._client.start()
+        self._client.attach_thread()
+        self._closed = False
+        self._at_exit = _closer(self)
+        atexit.register(self._at_exit)
+        self._sigterm = SigtermGuard() if handle_sigterm else None
+
+    @property
+    def state_dir(self) -> str:
+        """Absolute path of the state folder."""
+        return self.config.state_dir
+
+    @property
+    def recovery(self) -> dict[str, Any]:
+        """What the engine found, cut and resumed when it opened the folder."""
+        return dict(self._client.intake.recovery)
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        flow: Flow,
+        /,
+        *,
+        run_id: str | None = None,
+        timeout: float | None = None,
+        progress: bool | None = None,
+    ) -> RunHandle:
+        """Submit a flow, wait for its end and raise if it did not succeed.
+
+        Args:
+            flow: The flow.
+            run_id: Identity of the run, see `submit`.
+            timeout: Seconds to wait; None waits as long as it takes.
+            progress: Show a progress bar; None shows one when the standard error stream is a terminal.
+
+        Returns:
+            The handle, whose results can be taken.
+
+        Raises:
+            TaskFailed: A node failed; `__cause__` is the handler's exception where it could be rebuilt.
+            WaitTimeout: The time is over; the run goes on. Otherwise as `submit`.
+        """
+        handle = self.submit(flow, run_id=run_id)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        show_progress(handle, flow.name, deadline, progress)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        return handle.raise_if_failed(left)
+
+    def handle(self, run_id: str) -> RunHandle:
+        """A handle of a run of any session and program, by its id.
+
+        Raises:
+            UnknownRun: The folder has no such run, or no longer.
+        """
+        return attach(self._client, run_id)
+
+    def runs(self) -> Iterator[RunStatus]:
+        """The runs that the folder knows, latest first; asked for page by page. A bundle of single tasks is one run."""
+        cursor: Any = None
+        while True:
+            what, args = views.ask_runs(cursor)
+            reply = self._client.answer_of(self._client.ask(what, args))
+            yield from views.read_runs(reply)
+            cursor = reply.get("next")
+            if cursor is None:
+                return
+
+    def wait(self, handles: Iterable[A], timeout: float | None = None, *, first: bool = False) -> tuple[set[A], set[A]]:
+        """Wait for all handles, or with `first` for one of them. Returns those that ended, and the others."""
+        return waiting.wait(handles, timeout, first=first)
+
+    def as_completed(self, handles: Iterable[A], timeout: float | None = None) -> Iterator[A]:
+        """The handles in the order in which they end. Raises WaitTimeout when the time for all of them is over."""
+        return waiting.as_completed(handles, timeout)
+
+    def statistics(self) -> dict[str, Any]:
+        """What the engine says of itself: its state, its log, its pools and workers."""
+        found: dict[str, Any] = self._client.answer_of(self._client.ask("engine", {}))
+        return found
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def close(self, drain: bool = True, timeout: float | None = None) -> None:
+        """Stop: take nothing more, and end the engine. Again is harmless.
+
+        Args:
+            drain: Wait until what was submitted is durable, and let running attempts finish. Without, running attempts
+                are stopped at once and run again when the folder is opened.
+            timeout: Seconds for that; None for `config.DRAIN_TIMEOUT_S`. What still runs then is stopped.
+
+        What a crash leaves behind: as without the crash; everything durable goes on at the next opening.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self._at_exit)
+        try:
+            self._client.close(drain, DRAIN_TIMEOUT_S if timeout is None else timeout)
+        finally:
+            if self._sigterm is not None:
+                self._sigterm.restore()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(drain=kind is None or not issubclass(kind, KeyboardInterrupt))
+
+    def __del__(self) -> None:
+        if not self._closed and not self._client.closed:
+            warnings.warn(f"Runtime on {self.state_dir} was not closed", ResourceWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        return f"<Runtime {self.state_dir} {'closed' if self._closed else 'open'}>"
+
+
+def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineClient:
+    """A client of a new session, not started. Makes the folder, so that what is wrong with it is said at once."""
+    if inside_worker():
+        raise NestedRuntime("a Runtime cannot be opened inside a worker")
+    with StateFolder.open(config.state_dir) as folder:
+        blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
+    session = f"{int(time.time()):x}{os.urandom(4).hex()}"
+    return EngineClient(starter or ProcessStarter(config.to_wire()), session, blobs)
+
+
+def _closer(runtime: Runtime) -> Callable[[], None]:
+    """What runs at exit when the program forgot to close: briefly, and without keeping the runtime alive."""
+    known = weakref.ref(runtime)
+    client = runtime._client
+
+    def close() -> None:
+        found = known()
+        if found is not None:
+            found.close(drain=False)
+        else:
+            client.close(False, 1.0)
+
+    return close

@@ -1,0 +1,367 @@
+"""Handles: what a program holds of a task or run that it submitted, or found again.
+
+A handle never owns anything: dropping it changes nothing, and `rt.handle(run_id)` makes another one, in another
+program too. Waiting reads the engine's frames in the calling thread (see `runtime.host.reader`). Handles may be
+used from any thread, until the runtime is closed; then what is open raises `RuntimeClosed`, while the work itself
+goes on when the state folder is opened again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from actors.protocol.errors import TaskFailed, UnknownRun, WaitTimeout
+from actors.protocol.states import RunState
+from runtime import outcome, views
+from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, Numbered
+from runtime.views import Counts, NodeStatus, Progress, ResultRow, RunStatus, StoryEvent
+
+if TYPE_CHECKING:
+    from runtime.flow import Node
+    from runtime.host.client import EngineClient
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+POLL_S = 0.1
+"""First interval at which the end of a run of another session is asked for; the engine also tells it by itself."""
+POLL_MAX_S = 1.0
+
+
+class Handle(Numbered):
+    """What all handles have, without waiting."""
+
+    __slots__ = ("_client", "_key")
+
+    def __init__(self, client: EngineClient, key: str | None = None) -> None:
+        self._state = OPEN
+        self._value = None
+        self._hooks = None
+        self._client = client
+        self._key = key
+
+    @property
+    def run_id(self) -> str:
+        """Identity of the run in its state folder, for `rt.handle(run_id)`."""
+        return self._key or f"{self._client.session}-{self.seq}"
+
+    def done(self) -> bool:
+        """Whether it has ended, as far as this program was told."""
+        return self._state != OPEN
+
+    def __repr__(self) -> str:
+        words = {OPEN: "open", VALUE: "succeeded", WIRE: "succeeded", FAILED: "failed", ERROR: "lost", ENDED: "ended"}
+        return f"<{type(self).__name__} {self.run_id} {words[self._state]}>"
+
+    def _when_done(self, call: Callable[[Any], object]) -> None:
+        if not self._client.reader.add_hook(self, call):
+            call(self)
+
+
+class SyncHandle(Handle):
+    """Questions that block until the engine has answered. Their answers tell of nothing that could still be lost."""
+
+    __slots__ = ()
+
+    def cancel(self) -> bool:
+        """Ask to cancel what has not ended.
+
+        Returns:
+            True: recorded, and a crash does not undo it. What waits never starts; what runs is stopped, first
+            cooperatively, then by signals. False: it had ended before.
+        """
+        if self._state != OPEN:
+            return False
+        client = self._client
+        return bool(client.answer_of(client.ask_cancel(self.run_id, None)))
+
+    def story(self) -> list[StoryEvent]:
+        """What happened to it, in order, with causes.
+
+        Raises:
+            UnknownRun: The engine no longer keeps it.
+        """
+        return views.read_story(self._ask(views.ask_story(self.run_id)))
+
+    def why(self) -> str:
+        """Why it is not running now, in words.
+
+        Raises:
+            UnknownRun: The engine no longer keeps it.
+        """
+        return str(self._ask(views.ask_why(self.run_id))["text"])
+
+    def _ask(self, request: views.Request) -> Any:
+        return self._client.answer_of(self._client.ask(*request))
+
+    def _wait(self, timeout: float | None) -> None:
+        if not self._state and not self._client.wait(self, timeout):
+            raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
+
+    def _rows(self, which: str, node: int | str | None = None) -> list[ResultRow]:
+        """All pages of a table of results."""
+        found: list[ResultRow] = []
+        first: int | None = 0
+        while first is not None:
+            reply = self._ask(views.ask_results(self.run_id, first, node, which))
+            found += views.read_results(reply)
+            first = reply.get("next")
+        return found
+
+
+class TaskHandle(SyncHandle, Generic[R_co]):
+    """A single task."""
+
+    __slots__ = ()
+
+    def result(self, timeout: float | None = None) -> R_co:
+        """Wait for the end and return the result.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Raises:
+            TaskFailed: It failed; `__cause__` is the handler's exception where it could be rebuilt. Its kinds
+                TaskCancelled and TaskSkipped say what they say.
+            WaitTimeout: The time is over; the task goes on.
+            RuntimeClosed, EngineUnavailable, LogFailed: The program can no longer be told. The task is not lost.
+        """
+        if not self._state:
+            self._wait(timeout)
+        if self._state == VALUE:
+            return self._value  # type: ignore[no-any-return]
+        if self._state == ENDED:
+            self._fetch()
+        return outcome.value_of(self, self._client, self.run_id)  # type: ignore[no-any-return]
+
+    def exception(self, timeout: float | None = None) -> TaskFailed | None:
+        """Wait for the end; the exception that `result` would raise, None when it succeeded.
+
+        Raises:
+            WaitTimeout: The time is over. RuntimeClosed, ...: As `result`.
+        """
+        try:
+            self.result(timeout)
+        except TaskFailed as failed:
+            return failed
+        return None
+
+    def status(self) -> NodeStatus:
+        """State, attempts and times, as the engine has them now.
+
+        Raises:
+            UnknownRun: The engine no longer keeps it.
+        """
+        return views.read_nodes(self._ask(views.ask_nodes(self.run_id)))[0]
+
+    def progress(self) -> Progress:
+        """What the handler reported last (`TaskContext.progress`); 0 of 1, or 1 of 1, when it reports nothing."""
+        if self._state != OPEN:
+            return Progress(1, 1)
+        status = self.status()
+        return status.progress or Progress(float(status.done), 1)
+
+    def add_done_callback(self, call: Callable[[TaskHandle[R_co]], object]) -> None:
+        """Call with this handle when it has ended, at once if it has. In the reading thread: be quick."""
+        self._when_done(call)
+
+    def _fetch(self) -> None:
+        """A task that was submitted with a run id, or by another session: its result is asked for."""
+        state, value = outcome.settle_from_row(self._rows("all")[0])
+        with self._client.lock:
+            if self._state == ENDED:
+                self._value = value
+                self._state = state
+
+
+class NodeView:
+    """One node of a run, by id or number."""
+
+    __slots__ = ("_run", "name")
+
+    def __init__(self, run: RunHandle, name: int | str) -> None:
+        self._run = run
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<NodeView {self.name} of {self._run.run_id}>"
+
+    def status(self) -> NodeStatus:
+        """State, attempts and times now. Raises MissingNode, UnknownRun."""
+        run = self._run
+        return views.read_nodes(run._ask(views.ask_nodes(run.run_id, node=self.name)))[0]
+
+    def result(self, timeout: float | None = None) -> Any:
+        """As `RunHandle.result` of this node."""
+        return self._run.result(self.name, timeout)
+
+    def story(self) -> list[StoryEvent]:
+        """What happened to it. Raises MissingNode, UnknownRun."""
+        run = self._run
+        return views.read_story(run._ask(views.ask_story(run.run_id, self.name)))
+
+    def why(self) -> str:
+        """Why it is not running now. Raises MissingNode, UnknownRun."""
+        run = self._run
+        return str(run._ask(views.ask_why(run.run_id, self.name))["text"])
+
+    def cancel(self) -> bool:
+        """Cancel this node only; as `RunHandle.cancel`. Nodes that need its result are skipped."""
+        client, number = self._run._client, self.name
+        if isinstance(number, str):
+            number = self.status().index
+        return bool(client.answer_of(client.ask_cancel(self._run.run_id, number)))
+
+
+class RunHandle(SyncHandle):
+    """A run of a flow, or any run that was found again by its id."""
+
+    __slots__ = ("_foreign",)
+
+    def __init__(self, client: EngineClient, key: str | None = None, *, foreign: bool = False) -> None:
+        super().__init__(client, key)
+        self._foreign = foreign
+
+    def wait(self, timeout: float | None = None) -> RunState:
+        """Wait for the end of the run; does not raise when nodes failed.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Raises:
+            WaitTimeout: The time is over; the run goes on. RuntimeClosed, ...: As `TaskHandle.result`.
+        """
+        if not self._state:
+            if self._foreign:
+                self._wait_foreign(timeout)
+            else:
+                self._wait(timeout)
+        if self._state == ERROR:
+            raise outcome.error_of_cell(self, self._client, self.run_id)
+        return RunState(self._value[2])
+
+    @overload
+    def result(self, node: Node[T], timeout: float | None = ...) -> T: ...
+
+    @overload
+    def result(self, node: int | str | None = ..., timeout: float | None = ...) -> Any: ...
+
+    def result(self, node: Node[Any] | int | str | None = None, timeout: float | None = None) -> Any:
+        """Wait for the end of the run and return a result.
+
+        Args:
+            node: The node, its id or its number. None: of the final node (no other depends on it); where there are
+                several, a dictionary of theirs by id.
+            timeout: Seconds; None waits as long as it takes.
+
+        Raises:
+            TaskFailed: The node did not succeed, see `TaskHandle.result`.
+            MissingNode: There is no such node. UnknownRun: the engine no longer keeps the run.
+            WaitTimeout: The time is over; the run goes on.
+        """
+        self.wait(timeout)
+        codec = self._client.codec
+        if node is None:
+            return outcome.final_value(self._rows("final"), codec, self.run_id)
+        name = node if isinstance(node, (int, str)) else node.index
+        return outcome.value_of_row(self._rows("all", name)[0], codec, self.run_id)
+
+    def results(self, timeout: float | None = None) -> dict[str, Any]:
+        """Wait for the end of the run; the values of all nodes that succeeded, by id.
+
+        Raises:
+            UnknownRun: The engine no longer keeps the run. WaitTimeout: The time is over.
+        """
+        self.wait(timeout)
+        return outcome.values_of_rows(self._rows("all"), self._client.codec)
+
+    def exception(self, timeout: float | None = None) -> TaskFailed | None:
+        """Wait for the end; why the run did not succeed (its first failure), or None."""
+        self.wait(timeout)
+        error = outcome.run_error(self._value, self._client.codec)
+        if error is None or len(self._value) > 4:
+            return error
+        try:
+            rows = self._rows("failed")
+        except UnknownRun:
+            return error
+        return outcome.error_of_row(rows[0], self._client.codec, self.run_id) if rows else error
+
+    def raise_if_failed(self, timeout: float | None = None) -> RunHandle:
+        """Wait for the end; raise the run's exception unless it succeeded. Returns the handle."""
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self
+
+    def status(self) -> RunStatus:
+        """State and counts now. Raises UnknownRun."""
+        return views.read_status(self._ask(views.ask_status(self.run_id)))
+
+    def progress(self) -> Progress:
+        """Ended nodes of all nodes. Cheap while the run is open: the engine reports ten times a second."""
+        counts = self._counts() or self.status().counts
+        return Progress(counts.done, counts.total)
+
+    def _counts(self) -> Counts | None:
+        """The latest counts that came by themselves."""
+        if self._state == ENDED:
+            return Counts(*self._value[3])
+        found = self._client.intake.counts.get(self.seq) if not self._foreign else None
+        return Counts(*found) if found else None
+
+    def node(self, name: Node[Any] | int | str) -> NodeView:
+        """A node, by itself, its id or its number."""
+        return NodeView(self, name if isinstance(name, (int, str)) else name.index)
+
+    def nodes(self) -> list[NodeStatus]:
+        """The table of all nodes, as the engine has it now. Raises UnknownRun."""
+        found: list[NodeStatus] = []
+        first: int | None = 0
+        while first is not None:
+            reply = self._ask(views.ask_nodes(self.run_id, first))
+            found += views.read_nodes(reply)
+            first = reply.get("next")
+        return found
+
+    def add_done_callback(self, call: Callable[[RunHandle], object]) -> None:
+        """Call with this handle when the run has ended, at once if it has. In the reading thread: be quick."""
+        self._when_done(call)
+
+    # --- runs of other sessions -----------------------------------------------------------------------------------
+
+    def _look(self, *, watch: bool) -> RunStatus:
+        """Ask for the state; an end that was missed is noted."""
+        status = views.read_status(self._ask(views.ask_status(self.run_id, watch=watch)))
+        if status.state != RunState.RUNNING:
+            self._client.settle(self, ENDED, [self.seq, self.run_id, str(status.state), list(status.counts)])
+        return status
+
+    def _wait_foreign(self, timeout: float | None) -> None:
+        """The engine says when a run of another session ends; asking now and then is the net below."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        interval = POLL_S
+        while not self._state:
+            left = interval if deadline is None else min(interval, deadline - time.monotonic())
+            if left <= 0:
+                raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
+            if not self._client.wait(self, left):
+                self._look(watch=False)
+                interval = min(POLL_MAX_S, interval * 2)
+
+
+def attach(client: EngineClient, run_id: str) -> RunHandle:
+    """A handle of a run that may have been submitted by another session.
+
+    Raises:
+        UnknownRun: The engine does not know it.
+    """
+    handle = RunHandle(client, run_id, foreign=True)
+    handle.seq = 0
+    handle._look(watch=True)
+    if not handle.done():
+        client.watch(run_id, handle)
+    return handle

@@ -1,0 +1,55 @@
+"""Starts the engine process of a runtime, through the spawner.
+
+Purpose: one place that knows how a launcher, a link and the engine's settings go together. A spawner that died is
+    replaced. What a crash leaves behind: see `runtime.host.launch`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.host.launch import Launcher
+from runtime.mail.link import LinkEnds, create_link
+
+
+class ProcessStarter:
+    """An `EngineStarter` that makes processes.
+
+    Args:
+        config: Handed to every engine as it is, see `RuntimeConfig.to_wire`.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._config = config
+        self._launcher = Launcher()
+
+    @property
+    def pid(self) -> int:
+        """Pid of the spawner, the parent of engine and workers."""
+        return self._launcher.pid
+
+    def start(self) -> LinkEnds:
+        """Start an engine, and a spawner if there is none. Raises EngineUnavailable."""
+        if self._launcher.fileno() < 0:
+            self._launcher.stop()
+            self._launcher = Launcher()
+            self._launcher.start()
+        ends = create_link()
+        try:
+            self._launcher.start_engine(self._config, ends.fds())
+        except BaseException:
+            ends.close()
+            raise
+        return ends
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when there is news."""
+        return self._launcher.fileno()
+
+    def news(self) -> list[dict[str, Any]]:
+        """What happened to the engine and its workers."""
+        return self._launcher.receive()
+
+    def stop(self) -> None:
+        """End everything."""
+        self._launcher.stop()

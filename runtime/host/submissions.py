@@ -1,0 +1,179 @@
+"""What one program hands to its engine: task kinds, tasks, batches, graphs, questions.
+
+Every submission gets the next number of the session and stays in the outbox until it is durable. A value that is too
+large to travel inline becomes a file named by the run, so its frame can only be made once the number is known: see
+`send_made`.
+
+Concurrency: any thread. `lock` covers outbox, intake and the sending side of the link; it is never held while
+    sleeping or writing files.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import orjson
+
+from actors.protocol import limits
+from actors.protocol.errors import MainspringError, QueueFull, RuntimeClosed
+from runtime.host.intake import Intake
+from runtime.host.outbox import Outbox
+from runtime.host.pending import ERROR, VALUE, AckWait, Batch, Numbered, Pending, Query
+from runtime.mail.blobs import BlobStore
+from runtime.mail.codec import Codec
+from runtime.mail.link import Link
+
+H = TypeVar("H", bound=Numbered)
+
+
+class Submissions:
+    """See the module.
+
+    Attributes:
+        session: Name of the session, unique in the state folder.
+        blobs: The state folder's store for large values.
+        codec: Encodes and decodes values, with that store.
+        refusal: Why nothing can be submitted or asked any more; None while all is well.
+        trouble: Why nothing can be submitted now (the disk is full); passes.
+        closing: The end has begun; what was submitted is still waited for.
+        closed: The link is gone.
+    """
+
+    link: Link
+
+    def __init__(self, session: str, blobs: BlobStore | None) -> None:
+        self.session = session
+        self.blobs = blobs
+        self.codec = Codec(blobs)
+        self.outbox = Outbox()
+        self.intake = Intake(self.outbox)
+        self.lock = threading.Lock()
+        self.refusal: MainspringError | None = RuntimeClosed("the runtime was not started")
+        self.trouble: MainspringError | None = None
+        self.closing = False
+        self.closed = False
+        self._query_no = 0
+
+    def define(self, kind: dict[str, Any]) -> int:
+        """Number of a task kind in this session."""
+        with self.lock:
+            self.check_open()
+            if len(self.outbox.kinds) >= limits.FACE_KINDS_MAX:
+                raise QueueFull(f"more than {limits.FACE_KINDS_MAX} distinct functions and options")
+            return self.outbox.define(orjson.dumps(kind), self.link)
+
+    def check_open(self) -> None:
+        """Raise when nothing can be submitted now."""
+        refusal = self.refusal or self.trouble
+        if refusal is not None:
+            raise fresh(refusal)
+
+    def send_task(self, kind_no: int, item: bytes, handle: H) -> H:
+        """Send a single task whose item is small. Does not wait.
+
+        Raises:
+            QueueFull: Nothing was sent. RuntimeClosed, DiskFull, ...: likewise.
+        """
+        outbox = self.outbox
+        with self.lock:
+            if self.refusal is not None or self.trouble is not None:
+                self.check_open()
+            if outbox.bytes_held > limits.UNACKED_BYTES_MAX:
+                outbox.check_room()
+            seq = outbox.seq + 1
+            outbox.put(b"T[%d,%d,%b]" % (seq, kind_no, item), self.link)
+            handle.seq = seq
+            self.intake.open[seq] = handle
+        return handle
+
+    def send_batch(self, kind_no: int, items: bytes, batch: Batch) -> None:
+        """Send the items of a map. As `send_task`."""
+        outbox = self.outbox
+        with self.lock:
+            self.check_open()
+            outbox.check_room()
+            batch.seq = seq = outbox.seq + 1
+            outbox.put(b"M[%d,%d,%b]" % (seq, kind_no, items), self.link)
+            self.intake.open[seq] = batch
+
+    def send_made(self, cell: Numbered, make: Callable[[int], bytes]) -> None:
+        """Send a frame that is made knowing its number, because its large values are files named by the run.
+
+        Args:
+            cell: Handle or batch that gets the outcome.
+            make: Makes the frame; called without the lock, may write files and raise.
+        """
+        with self.lock:
+            self.check_open()
+            self.outbox.check_room()
+            slot = self.outbox.reserve()
+            seq = self.outbox.seq
+            cell.seq = seq
+            self.intake.open[seq] = cell
+        frame = b""
+        try:
+            frame = make(seq)
+        finally:
+            with self.lock:
+                if not frame:
+                    self.intake.open.pop(seq, None)
+                if not self.closed:
+                    self.outbox.fill(slot, frame, self.link)
+
+    def acknowledged(self, seq: int) -> AckWait:
+        """A cell that is settled when everything up to `seq` is durable."""
+        with self.lock:
+            return self._ack_wait(seq)
+
+    def _ack_wait(self, seq: int) -> AckWait:
+        wait = AckWait(seq)
+        if seq <= self.outbox.acked:
+            wait.settle(VALUE, None, [])
+        elif self.refusal is not None and not self.closing:
+            wait.settle(ERROR, self.refusal, [])
+        elif self.trouble is not None:
+            wait.settle(ERROR, self.trouble, [])
+        else:
+            waits = self.intake.ack_waits
+            waits.append(wait)
+            if len(waits) > 1 and waits[-2].seq > seq:
+                self.intake.ack_waits = deque(sorted(waits, key=lambda w: w.seq))
+        return wait
+
+    def half_acknowledged(self) -> AckWait:
+        """A cell that is settled when half of what is held is durable: time to try again after QueueFull."""
+        with self.lock:
+            return self._ack_wait((self.outbox.acked + self.outbox.seq + 1) // 2)
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def ask(self, what: str, args: dict[str, Any]) -> Query:
+        """Ask; the answer settles the cell."""
+        return self._ask(b'Q[%d,"%b",%b]', what.encode(), orjson.dumps(args))
+
+    def ask_cancel(self, run_id: str, node: int | None) -> Query:
+        """Ask to cancel a run or a node; the answer is whether that was recorded (False: it had ended)."""
+        return self._ask(b"C[%d,%b,%b]", orjson.dumps(run_id), orjson.dumps(node))
+
+    def _ask(self, form: bytes, first: bytes, second: bytes) -> Query:
+        with self.lock:
+            if self.refusal is not None and not self.closing:
+                raise fresh(self.refusal)
+            self._query_no += 1
+            query = Query(form % (self._query_no, first, second))
+            self.intake.queries[self._query_no] = query
+            self.outbox.say(query.frame, self.link)
+        return query
+
+    def watch(self, run_id: str, cell: Pending) -> None:
+        """Settle a cell when this run of any session ends; the engine must be asked to say so (`views.ask_status`)."""
+        with self.lock:
+            self.intake.watched.setdefault(run_id, []).append(cell)
+
+
+def fresh(error: MainspringError) -> MainspringError:
+    """The same error as a new object, because each raise adds to an exception's traceback."""
+    return type(error)(*error.args)

@@ -1,0 +1,235 @@
+"""Submitting for blocking callers: the part of `Runtime` that `rt.options(...)` has too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, ParamSpec, TypeAlias, TypeVar, Unpack, overload
+
+from actors.protocol.errors import CallerError, QueueFull
+from runtime.calls import BlobNeeded
+from runtime.config import Priority
+from runtime.dispatch import Dispatch
+from runtime.flow import Flow
+from runtime.handle import Handle, RunHandle, TaskHandle
+from runtime.host.client import EngineClient
+from runtime.host.pending import ERROR
+from runtime.host.submissions import fresh
+from runtime.iterate import MapIterator
+from runtime.mapping import Mapping
+from runtime.registry import Options
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Fn: TypeAlias = Callable[..., R]
+AsyncFn: TypeAlias = Callable[..., Coroutine[Any, Any, R]]
+
+
+class Submitter:
+    """Submits with one set of options; made by `Runtime.options`, and the runtime itself is one."""
+
+    _client: EngineClient
+    _dispatch: Dispatch
+
+    # --- submit ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def submit(self, fn: Flow, /, *, run_id: str | None = ...) -> RunHandle: ...
+    @overload
+    def submit(self, fn: AsyncFn[R], /, *args: Any, priority: Priority | str, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: Fn[R], /, *args: Any, priority: Priority | str, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: AsyncFn[R], /, *args: Any, timeout: float | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: Fn[R], /, *args: Any, timeout: float | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: Fn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]: ...
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Submit a task or a flow; returns once it is durable.
+
+        Args:
+            fn: A task, an importable function, a `functools.partial` of one, or a `Flow`.
+            args: Arguments of the handler.
+            kwargs: Keyword arguments of the handler. `priority`, `timeout` (seconds) and `run_id` are options, unless
+                the handler has a parameter of that name or takes any keyword; `rt.options(...)` never mixes the two.
+                A run id is chosen once per state folder: it makes a submission that is repeated after a crash fail with
+                DuplicateRun, and `rt.handle(run_id)` finds the run.
+
+        Returns:
+            Its handle. A full engine makes this call wait.
+
+        Raises:
+            HandlerRefused, UnknownNodeType: The function cannot be run here.
+            PayloadError: A value cannot be stored exactly; names its path. PayloadTooLarge: it is over the limit.
+            CycleError: The flow has a cycle. DuplicateRun: the run id is taken.
+            RuntimeClosed: The runtime was closed. DiskFull, LogFailed, EngineUnavailable: as they say; the message
+                tells
+                whether the submission may have been taken.
+
+        What a crash leaves behind: after the return, the task, whatever crashes. Before, the task or nothing.
+        """
+        handle = self._sent(fn, args, kwargs, wait=True)
+        _await_durable(self._client, handle)
+        return handle
+
+    @overload
+    def submit_nowait(self, fn: Flow, /, *, run_id: str | None = ...) -> RunHandle: ...
+    @overload
+    def submit_nowait(
+        self, fn: AsyncFn[R], /, *args: Any, priority: Priority | str, **kwargs: Any
+    ) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: Fn[R], /, *args: Any, priority: Priority | str, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: AsyncFn[R], /, *args: Any, timeout: float | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: Fn[R], /, *args: Any, timeout: float | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: Fn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]: ...
+    def submit_nowait(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Submit without waiting for durability; as `submit` otherwise.
+
+        What is large is still written to its file first. A submission that is rejected later gives its error in
+        `result()`.
+
+        Raises:
+            QueueFull: The engine is full; nothing was accepted. Otherwise as `submit`.
+
+        What a crash leaves behind: a crash of the engine loses nothing, the submission is sent again. When this program
+        dies, the submission is in the folder if it had become durable; `close()` waits for that.
+        """
+        if type(fn) is not Flow:
+            try:
+                return self._dispatch.send(TaskHandle, fn, args, kwargs)
+            except BlobNeeded:
+                pass
+        return self._sent(fn, args, kwargs, wait=False)
+
+    def _sent(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, wait: bool) -> Any:
+        dispatch = self._dispatch
+        while True:
+            try:
+                if isinstance(fn, Flow):
+                    return dispatch.send_flow(RunHandle, fn, **_flow_arguments(fn, args, kwargs))
+                try:
+                    return dispatch.send(TaskHandle, fn, args, kwargs)
+                except BlobNeeded:
+                    return dispatch.send_large(TaskHandle, fn, args, kwargs)
+            except QueueFull:
+                if not wait:
+                    raise
+                self._client.wait(self._client.half_acknowledged())
+
+    # --- map ------------------------------------------------------------------------------------------------------
+
+    @overload
+    def map(
+        self,
+        fn: AsyncFn[R],
+        /,
+        *iterables: Iterable[Any],
+        window: int | None = ...,
+        ordered: bool = ...,
+        chunk: int | None = ...,
+        return_exceptions: bool = ...,
+    ) -> MapIterator[R]: ...
+    @overload
+    def map(
+        self,
+        fn: Fn[R],
+        /,
+        *iterables: Iterable[Any],
+        window: int | None = ...,
+        ordered: bool = ...,
+        chunk: int | None = ...,
+        return_exceptions: bool = ...,
+    ) -> MapIterator[R]: ...
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        /,
+        *iterables: Iterable[Any],
+        window: int | None = None,
+        ordered: bool = True,
+        chunk: int | None = None,
+        return_exceptions: bool = False,
+    ) -> MapIterator[Any]:
+        """A durable task for each item of an iterable, which may be endless; results as an iterator.
+
+        Nothing is submitted before the first result is asked for, and the iterable is read no further than `window`
+        items ahead of what was taken. Closing or dropping the iterator early cancels what is outstanding.
+
+        Args:
+            fn: A task, an importable function or a `functools.partial` of one.
+            iterables: One gives `fn(item)`, several give `fn(*items)` until the shortest ends.
+            window: Items submitted and not yet taken, at most; None for `limits.MAP_WINDOW_ITEMS`.
+            ordered: Results in the order of the items, or as they arrive.
+            chunk: Items in one message; None adapts it to the speed of the iterable and of the tasks.
+            return_exceptions: Give the exception of a failed item as its result, instead of raising it at its place.
+
+        Raises:
+            HandlerRefused, UnknownNodeType, ConfigurationError: At once. TaskFailed, PayloadError: while iterating.
+
+        What a crash leaves behind: the items that were submitted; they are run when the folder is opened again, and
+        their results are kept as the retention rule says.
+        """
+        return MapIterator(Mapping(self._dispatch, fn, iterables, window, ordered, chunk, return_exceptions))
+
+    def options(self, **changes: Unpack[Options]) -> Submitter:
+        """Submit with other scheduling options: `rt.options(priority="high", timeout=5).submit(fn, x)`.
+
+        Args:
+            changes: Options that replace those of the tasks, see `TaskOptions`.
+
+        Raises:
+            ConfigurationError: An option is unknown or out of range.
+        """
+        return _Derived(self._client, self._dispatch.with_options(changes))
+
+
+class _Derived(Submitter):
+    """A submitter with options changed."""
+
+    def __init__(self, client: EngineClient, dispatch: Dispatch) -> None:
+        self._client = client
+        self._dispatch = dispatch
+
+
+def _await_durable(client: EngineClient, handle: Handle) -> None:
+    """Wait for the acknowledgement; raise what the engine answered instead."""
+    wait = client.acknowledged(handle.seq)
+    client.wait(wait)
+    raise_if_refused(wait._state, wait._value, handle)
+
+
+def raise_if_refused(state: int, error: Any, handle: Handle) -> None:
+    """Raise the error of a submission that was rejected, or whose acknowledgement cannot come now."""
+    if handle._state == ERROR:
+        raise fresh(handle._value)
+    if state == ERROR and not handle._state:
+        lost = fresh(error)
+        lost.add_note(f"run {handle.run_id} was sent and not acknowledged: it may be taken when the engine goes on")
+        raise lost
+
+
+def _flow_arguments(flow: Flow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    if args or set(kwargs) - {"run_id"}:
+        raise CallerError(f"{flow!r} takes no arguments but run_id; options belong to its tasks or to Flow(name, ...)")
+    return {"run_id": kwargs.get("run_id")}

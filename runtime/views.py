@@ -1,0 +1,209 @@
+"""What can be asked about runs, and the answers as frozen snapshots.
+
+Each question is a pair: a function that makes the request, and one that reads the reply. Neither talks to anyone,
+so the blocking and the asyncio face share them. The JSON on the wire is written down in `runtime.host.client`.
+
+Times are nanoseconds since the epoch (wall clock); None means "not yet".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+from actors.protocol import limits
+from actors.protocol.states import TERMINAL, NodeState, RunState
+
+Request = tuple[str, dict[str, Any]]
+
+
+class Counts(NamedTuple):
+    """How many nodes of a run are in which state; nodes that wait for a retry or for their handler count as ready."""
+
+    pending: int = 0
+    ready: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    skipped: int = 0
+
+    @property
+    def done(self) -> int:
+        """Nodes in a terminal state."""
+        return self.succeeded + self.failed + self.cancelled + self.skipped
+
+    @property
+    def total(self) -> int:
+        """All nodes."""
+        return sum(self)
+
+
+class Progress(NamedTuple):
+    """How far a run, or a task that reports it, has come."""
+
+    done: float
+    total: float
+    text: str = ""
+
+    @property
+    def fraction(self) -> float:
+        """From 0 to 1; 0 while the total is unknown."""
+        return min(1.0, self.done / self.total) if self.total else 0.0
+
+
+class StoryEvent(NamedTuple):
+    """One thing that happened to a run; `node` is None when it concerns the whole run."""
+
+    at_ns: int
+    node: int | None
+    event: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run at one moment. `name` is the flow's, empty for single tasks."""
+
+    run_id: str
+    name: str
+    state: RunState
+    counts: Counts
+    created_ns: int
+    ended_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """A node at one moment. `attempts` counts those that were started, `worker_pid` is that of the latest."""
+
+    index: int
+    id: str
+    parents: tuple[int, ...]
+    state: NodeState
+    attempts: int
+    started_ns: int | None
+    ended_ns: int | None
+    worker_pid: int | None
+    name: str
+    progress: Progress | None = None
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> Self:
+        """From a row of the reply to "nodes"."""
+        index, name, parents, state, attempts, started_ns, ended_ns, pid, handler, *more = row
+        progress = Progress(*more[0]) if more and more[0] else None
+        return cls(
+            index,
+            str(index) if name is None else name,
+            tuple(parents),
+            NodeState(state),
+            attempts,
+            started_ns,
+            ended_ns,
+            pid,
+            handler,
+            progress,
+        )
+
+    @property
+    def done(self) -> bool:
+        """Whether the state is terminal."""
+        return self.state in TERMINAL
+
+
+class Output(NamedTuple):
+    """The end of what an attempt printed; `truncated` says that there was more."""
+
+    text: str
+    truncated: bool
+
+
+class ResultRow(NamedTuple):
+    """How a node ended: a wire value, or a failure as it travels."""
+
+    number: int
+    id: str
+    state: NodeState
+    value: Any
+    failure: dict[str, Any] | None
+
+
+# --- questions ----------------------------------------------------------------------------------------------------
+
+
+def ask_status(run_id: str, *, watch: bool = False) -> Request:
+    """State and counts of a run. With `watch`, this session is told when the run ends."""
+    return "status", {"run": run_id, "watch": watch}
+
+
+def read_status(reply: Mapping[str, Any]) -> RunStatus:
+    """The reply to `ask_status`."""
+    return RunStatus(
+        reply["run"],
+        reply.get("name") or "",
+        RunState(reply["state"]),
+        Counts(*reply["counts"]),
+        reply["created_ns"],
+        reply.get("ended_ns"),
+    )
+
+
+def ask_nodes(run_id: str, first: int = 0, node: int | str | None = None) -> Request:
+    """A page of the table of nodes from number `first` on, or the row of one node."""
+    return "nodes", {"run": run_id, "node": node, "from": first, "limit": limits.QUERY_ROWS_MAX}
+
+
+def read_nodes(reply: Mapping[str, Any]) -> list[NodeStatus]:
+    """The reply to `ask_nodes`."""
+    return [NodeStatus.from_row(row) for row in reply["rows"]]
+
+
+def ask_results(run_id: str, first: int = 0, node: int | str | None = None, which: str = "all") -> Request:
+    """How nodes ended: one node, or a page of "all", of the "final" ones (no other depends on them), or "failed"."""
+    return "result", {"run": run_id, "node": node, "which": which, "from": first, "limit": limits.QUERY_ROWS_MAX}
+
+
+def read_results(reply: Mapping[str, Any]) -> list[ResultRow]:
+    """The reply to `ask_results`."""
+    return [
+        ResultRow(index, str(index) if name is None else name, NodeState(state), value, failure)
+        for index, name, state, value, failure in reply["rows"]
+    ]
+
+
+def ask_story(run_id: str, node: int | str | None = None) -> Request:
+    """What happened, oldest first."""
+    return "story", {"run": run_id, "node": node}
+
+
+def read_story(reply: Mapping[str, Any]) -> list[StoryEvent]:
+    """The reply to `ask_story`."""
+    return [
+        StoryEvent(at_ns, None if node is None or node < 0 else node, event, text)
+        for at_ns, node, event, text in reply["events"]
+    ]
+
+
+def ask_why(run_id: str, node: int | str | None = None) -> Request:
+    """Why it does not run now."""
+    return "why", {"run": run_id, "node": node}
+
+
+def ask_output(run_id: str, node: int | str | None = None) -> Request:
+    """What the latest attempt printed."""
+    return "output", {"run": run_id, "node": node}
+
+
+def ask_runs(cursor: Any = None) -> Request:
+    """A page of the runs that are known, latest first."""
+    return "runs", {"from": cursor, "limit": limits.QUERY_ROWS_MAX}
+
+
+def read_runs(reply: Mapping[str, Any]) -> list[RunStatus]:
+    """The reply to `ask_runs`."""
+    return [
+        RunStatus(run_id, name or "", RunState(state), Counts(*counts), created_ns, ended_ns)
+        for run_id, name, state, counts, created_ns, ended_ns in reply["rows"]
+    ]
