@@ -103,12 +103,20 @@ QueueFull."""
 MAP_WINDOW_ITEMS: Final = 128 * KIB
 """Items of one `map` that are submitted and not yet handed out. 128 chunks of MAP_CHUNK_MAX: two workers stay busy
 while the consumer pauses for some 100 ms, at about 100 bytes an item."""
+MAP_WINDOW_BYTES: Final = 32 * MIB
+"""Encoded bytes of those items; twice UNACKED_BYTES_MAX, so that large items do not fill the engine's memory."""
 MAP_CHUNK_MAX: Final = 1024
 """Items in one frame of a `map`; equal to BUNDLE_NODES_MAX. Larger chunks measured no gain."""
 MAP_CHUNK_FIRST: Final = 16
 """First chunk of a `map`: the first result comes soon, and an expensive or slow iterable is not read far ahead."""
+MAP_PULL_NS: Final = 1_000_000
+"""How long a `map` collects a chunk from an iterable that is not known to be fast."""
+MAP_CHUNK_NS: Final = 20_000_000
+"""Work in a chunk by the measured rate of results: some per wake-up, yet few to take back when the caller stops."""
 FACE_KINDS_MAX: Final = KINDS_MAX
 """Functions, with options, that one runtime remembers the kind numbers of."""
+OPTION_SETS_MAX: Final = 256
+"""Sets of options, such as priority and timeout of single submissions, for which the face keeps its plans."""
 FINISHED_BATCHES_MAX: Final = 2 * RUNS_FINISHED_MAX
 """Sequence numbers of ended batches that the face remembers, so as to know a result that is delivered again after a
 restart of the engine. Above RUNS_FINISHED_MAX, because the engine delivers again only what it still keeps."""
