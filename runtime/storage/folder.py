@@ -129,7 +129,8 @@ class StateFolder:
             if isinstance(error, OSError) and not isinstance(error, EnvironmentFault):
                 _explain(name, error)
             raise
-        assert identity is not None
+        if identity is None:
+            raise StateFolderError(f"{name} has no identity")
         return cls(name, identity, lock_fd)
 
     @property
@@ -173,8 +174,11 @@ def _check_place(name: str) -> None:
     """Refuse what can never become a folder, with a better word than the system has."""
     if os.path.islink(name) and not os.path.exists(name):
         raise StateFolderError(f"state folder {name} is a symbolic link to nothing")
-    if os.path.exists(name) and not os.path.isdir(name):
-        raise StateFolderError(f"state folder {name} is a file")
+    above = name
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if os.path.exists(above) and not os.path.isdir(above):
+        raise StateFolderError(f"state folder {name}: {above} is a file")
 
 
 def _make_folders(name: str, files: Files) -> None:

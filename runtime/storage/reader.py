@@ -3,8 +3,8 @@
 `LogReader` is an iterator of records, one segment in memory at a time. When it is exhausted, `report()` says what was
 found. What happens at a bad place (neither the end of the file nor a valid record with the LSN that must follow):
 
-- Last segment, nothing behind that was acknowledged (see `segment`): a torn tail. Reading ends; `LogWriter` cuts it
-  off.
+- Last segment, and nothing proves that more than an unfinished write is missing (the rule is in `segment`): a torn
+  tail. Reading ends; `LogWriter` cuts it off.
 - Anything else: `LogCorrupt` with segment and offset. With `salvage=True` reading goes on at the next valid record, and
   the report lists the gap.
 
@@ -30,10 +30,10 @@ from runtime.storage.segment import (
     RECORD_HEADER,
     RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
-    SYNCED,
     LogPlace,
     SegmentInfo,
     digest,
+    never_written,
     read_segment_header,
     search_records,
     segment_name,
@@ -44,6 +44,8 @@ LIVE_TRIES_MAX: Final = 3
 """Readings of a live segment before damage in it is believed: the writer may have been cutting off a batch."""
 _GAP: Final = Struct("<BQ")
 _MARK_GAP: Final = 1
+MARK_CLOSED: Final = b"\x02"
+"""Payload of the MARK record that ends a log in good order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,11 @@ class RecoveryReport:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
-        return {**asdict(self), "segments": [info._asdict() for info in self.segments], "clean": self.clean}
+        lists = {
+            "segments": [info._asdict() for info in self.segments],
+            "gaps": [asdict(gap) for gap in self.gaps],
+        }
+        return {**asdict(self), **lists, "clean": self.clean}
 
 
 @dataclass(slots=True)
@@ -271,7 +277,8 @@ class LogReader:
         search = search_records(data, offset, seed, seen.next_lsn)
         if last:
             behind = list(search)
-            if all(found.flags & SYNCED and not found.flags & BARRIER for found in behind):
+            proven = any(found.flags & BARRIER for found in behind)
+            if not behind or (not proven and never_written(data, offset, behind[0].offset)):
                 seen.bytes_cut += len(data) - offset
                 seen.records_cut += len(behind)
                 return None

@@ -19,7 +19,6 @@ from runtime.storage.reader import Gap, RecoveryReport, gap_payload, read_log
 from runtime.storage.segment import (
     BARRIER,
     SEGMENT_HEADER_BYTES,
-    SYNCED,
     LogPlace,
     SegmentInfo,
     pack_records,
@@ -72,6 +71,6 @@ def _mended(place: LogPlace, info: SegmentInfo, gaps: Iterable[Gap], data: bytes
         if gap.lsn_to >= gap.lsn_from:
             first_lsn = min(first_lsn, gap.lsn_from)
             mark = Record(gap.lsn_from, RecordType.MARK, gap_payload(gap.lsn_to))
-            pieces += pack_records([mark], place.seed, gap.lsn_from, 0, BARRIER | SYNCED)[0]
+            pieces += pack_records([mark], place.seed, gap.lsn_from, BARRIER)[0]
     pieces.append(data[position : info.bytes])
     return pack_segment_header(info.no, first_lsn, place) + b"".join(pieces)

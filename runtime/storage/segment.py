@@ -20,17 +20,22 @@ checks, which are in XXH3's canonical (big-endian) form.
 Both checks are XXH3-64 seeded with the low half of the folder's uuid, so that a record of another log, or a stale block
 of one, is not accepted. The check stands first so that what it covers is one contiguous slice.
 
-Flags tell a torn tail from damage, also when the disk wrote the pages of the last batch in another order:
+The only flag, `BARRIER`, says that everything before this record was durable when the record was written; it is set
+on the first record of a batch where that is so. It tells a torn tail from damage, also when the disk wrote the pages
+of the last batches in another order. A bad place in the last segment is
 
-- `BARRIER`: everything before this record was durable when it was written. Set on the first record of a batch.
-- `SYNCED`: this record's batch was to be synced before it was acknowledged.
+- torn, if no valid record follows;
+- damage, if a valid record with `BARRIER` follows: durable bytes were lost;
+- torn, if valid records without it follow and a sector of the bad place ends in zeros: pages never written;
+- damage else: bytes that were written have changed.
 
-After a bad place in the last segment, a valid record with `BARRIER`, or one without `SYNCED`, proves or may prove that
-acknowledged bytes were lost: corrupt. Valid records of the same unacknowledged batch prove nothing: torn.
-Earlier segments are always synced before their successor exists, so whatever is bad there is damage.
+Earlier segments are always synced before their successor exists, so whatever is bad there is damage. An orderly close
+ends the log with a MARK under a barrier, so that nothing is left in doubt.
 
 Invariants: a header is complete and durable before its segment has its name; LSNs are contiguous through the log.
-Known limits: the end of the log cut off exactly between two records cannot be told from a shorter log.
+Known limits: the end of the log cut off exactly between two records cannot be told from a shorter log. A changed bit in
+the last record of a log that was not closed looks torn. File systems that show old contents of other files in unwritten
+pages (ext4 with data=writeback) make a torn batch look damaged; salvage then opens it.
 """
 
 from __future__ import annotations
@@ -61,10 +66,13 @@ _UNCHECKED: Final = Struct("<IBBHQ")
 _UNCHECKED_BYTES: Final = _UNCHECKED.size
 
 BARRIER: Final = 1
-SYNCED: Final = 2
+SECTOR_BYTES: Final = 512
+"""Smallest unit that a disk writes or does not write."""
+LOST_BYTES_MIN: Final = 16
+"""Zeros at the end of a sector that count as never written, if the bad place does not begin within them."""
 
 _LSN_MAX: Final = 1 << 48
-_LOOKS_LIKE_A_RECORD: Final = re.compile(rb"[\x01-\xff][\x01-\x0f][\x00-\x03]\x00.{6}\x00\x00", re.DOTALL)
+_LOOKS_LIKE_A_RECORD: Final = re.compile(rb"[\x01-\xff][\x01-\x0f][\x00-\x0f]\x00.{6}\x00\x00", re.DOTALL)
 """Type, version, flags and LSN of a record header: at random this matches once in some 2**34 bytes."""
 _BEFORE_TYPE: Final = 12
 
@@ -143,17 +151,14 @@ def read_segment_header(data: bytes, no: int, place: LogPlace) -> int:
     return int(first_lsn)
 
 
-def pack_records(
-    records: Sequence[Record], seed: int, next_lsn: int, flags: int, first_flags: int
-) -> tuple[list[bytes], int]:
+def pack_records(records: Sequence[Record], seed: int, next_lsn: int, first_flags: int) -> tuple[list[bytes], int]:
     """Frame a batch.
 
     Args:
         records: The batch, LSNs contiguous from `next_lsn`.
         seed: Of the checks.
         next_lsn: The LSN that must come first.
-        flags: Of every record but the first.
-        first_flags: Of the first record.
+        first_flags: Flags of the first record; the others have none.
 
     Returns:
         Buffers to write, in order, and their total size in bytes. Small records share a buffer.
@@ -171,7 +176,7 @@ def pack_records(
         if lsn != next_lsn or length > limits.RECORD_BYTES_MAX or not 0 < type_ < 256:
             raise ProtocolError(f"record {lsn} of type {type_} with {length} bytes cannot follow LSN {next_lsn - 1}")
         head = pack(length, type_, RECORD_VERSION, mark, lsn)
-        mark = flags
+        mark = 0
         next_lsn += 1
         size += length
         if length <= copy_max:
@@ -224,3 +229,13 @@ def search_records(data: bytes, offset: int, seed: int, lsn_min: int) -> Iterato
             continue
         yield found
         offset, lsn_min = found.stop, found.lsn + 1
+
+
+def never_written(data: bytes, start: int, stop: int) -> bool:
+    """Whether a stretch has the mark of a lost page: zeros up to the end of a sector.
+
+    The last part, up to `stop`, cannot be one: what follows in the same sector was written, and not before it.
+    """
+    edges = [start, *range(start - start % SECTOR_BYTES + SECTOR_BYTES, stop + 1, SECTOR_BYTES)]
+    tails = (data[max(a, b - LOST_BYTES_MIN) : b] for a, b in zip(edges, edges[1:], strict=False))
+    return any(not any(tail) for tail in tails)

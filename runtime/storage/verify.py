@@ -41,7 +41,8 @@ class VerifyReport:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
-        return {**asdict(self), "log": self.log.to_json()}
+        lists = {"problems": list(self.problems), "notes": list(self.notes)}
+        return {**asdict(self), **lists, "log": self.log.to_json()}
 
 
 def verify(path: str | os.PathLike[str], *, files: Files | None = None) -> VerifyReport:
@@ -107,7 +108,11 @@ def _notes(place: LogPlace, files: Files, log: RecoveryReport, types: Counter[in
     unknown = sorted(set(types) - set(_KNOWN_TYPES))
     if unknown:
         notes.append(f"record types unknown to this version: {unknown}")
-    for name in sorted(files.list(place.folder)):
+    try:
+        names = files.list(place.folder)
+    except FileNotFoundError:
+        return [*notes, "there is no log yet"]
+    for name in sorted(names):
         if segment_no(name) is None:
             known = name.endswith((ASIDE, DAMAGED))
             notes.append(f"{name}: left over by {'a crash or salvage' if known else 'someone else'}")

@@ -30,13 +30,12 @@ from typing import Final, NoReturn
 
 from actors.protocol import limits
 from actors.protocol.errors import DiskFull, LogCorrupt, LogFailed, StateFolderError
-from actors.protocol.records import Record
+from actors.protocol.records import Record, RecordType
 from runtime.storage.files import ASIDE, Files, LogFile, write_all
-from runtime.storage.reader import RecoveryReport
+from runtime.storage.reader import MARK_CLOSED, RecoveryReport
 from runtime.storage.segment import (
     BARRIER,
     SEGMENT_HEADER_BYTES,
-    SYNCED,
     LogPlace,
     SegmentInfo,
     pack_records,
@@ -70,6 +69,7 @@ class LogWriter:
         self._segment_bytes = segment_bytes
         self._failed = ""
         self._clean = True
+        self._in_doubt = False
         self._closed = report.segments[:-1]
         self.next_lsn = report.next_lsn
         """LSN that the next record must have."""
@@ -101,11 +101,10 @@ class LogWriter:
         if records:
             if self._active.bytes >= self._segment_bytes:
                 self._rotate()
-            flags = SYNCED if sync else 0
-            first_flags = flags | BARRIER if self._clean else flags
-            pieces, size = pack_records(records, self._place.seed, self.next_lsn, flags, first_flags)
+            flag = BARRIER if self._clean else 0
+            pieces, size = pack_records(records, self._place.seed, self.next_lsn, flag)
             self._append(pieces)
-            self._clean = False
+            self._clean, self._in_doubt = False, True
             self.next_lsn += len(records)
             no, first_lsn, _last, old_size = self._active
             self._active = SegmentInfo(no, first_lsn, self.next_lsn - 1, old_size + size)
@@ -126,7 +125,10 @@ class LogWriter:
 
         Raises:
             StateFolderError: A file could not be removed; it and the later ones remain, the log is whole.
+            LogFailed: The log could not be synced before.
         """
+        if not self._clean and not self._failed:
+            self._sync()  # the records that made the old ones needless must not go while those are gone
         keep = tuple(info for info in self._closed if info.no >= no)
         for info in self._closed[: len(self._closed) - len(keep)]:
             try:
@@ -139,14 +141,17 @@ class LogWriter:
             self._closed = self._closed[1:]
 
     def close(self) -> None:
-        """Make everything durable and close the file. Closing twice is harmless.
+        """Make everything durable, say so in the log, and close the file. Closing twice is harmless.
 
         Raises:
             LogFailed: The last batches may not be durable. The file is closed all the same.
         """
         try:
-            if not self._clean and not self._failed:
-                self._sync()
+            if not self._failed:
+                self.write((), sync=True)
+                if self._in_doubt:
+                    with suppress(DiskFull):
+                        self.write([Record(self.next_lsn, RecordType.MARK, MARK_CLOSED)], sync=True)
         finally:
             self._failed = self._failed or "the log is closed"
             self._file.close()

@@ -2,9 +2,10 @@
 
 Fault model (what a real disk and kernel may do, and what they may not):
 
-- A write is visible to readers at once. Until `sync` returned, a power cut keeps any subset of its 512-byte sectors,
-  the last of them torn at any byte; sectors that were lost inside the file read as zeros; the file may also have
-  grown without its bytes (a tail of zeros) or have been cut at any byte behind what was synced.
+- A write is visible to readers at once. Until `sync` returned, a power cut leaves each 512-byte sector as it was
+  after any of the writes since the last sync, or before all of them, whatever happens to the others; sectors that
+  were never written read as zeros. The file's size is that after any of the writes, or any less down to what was
+  synced, or more (a tail of zeros).
 - Sectors that were synced are never lost, unless they were cut off by `truncate`.
 - A `truncate` that was not synced may be undone by a power cut.
 - A name that was created, renamed or removed keeps its old meaning after a power cut until its folder was synced; each
@@ -51,19 +52,20 @@ class Inode:
 
     def after_power_cut(self, random: Random) -> bytes:
         """One of the contents this file may have afterwards."""
-        content = bytearray(self.durable)
-        keep = random.choice((0.0, 0.5, 0.9, 1.0))
+        states = [bytes(self.durable)]
         for offset, piece in self.pending:
-            if piece is None:
-                if random.random() < keep:
-                    _apply(content, offset, None)
-                continue
-            for start, stop in _sectors(offset, offset + len(piece)):
-                if random.random() < keep:
-                    _apply(content, start, piece[start - offset : stop - offset])
-        behind = len(content) - len(self.durable)
-        if behind > 0 and not any(piece is None for _, piece in self.pending) and random.random() < 0.5:
-            del content[len(self.durable) + random.randrange(behind + 1) :]
+            content = bytearray(states[-1])
+            _apply(content, offset, piece)
+            states.append(bytes(content))
+        keep = random.choice((0.0, 0.5, 0.9, 1.0))
+        size = len(random.choice(states))
+        content = bytearray()
+        for start in range(0, size, SECTOR_BYTES):
+            state = states[-1] if random.random() < keep else random.choice(states)
+            content += state[start : start + SECTOR_BYTES].ljust(SECTOR_BYTES, b"\0")
+        del content[size:]
+        if size > len(self.durable) and random.random() < 0.5:
+            del content[len(self.durable) + random.randrange(size - len(self.durable) + 1) :]
         if self.pending and random.random() < 0.1:
             content += bytes(random.randrange(1, 2 * SECTOR_BYTES))
         return bytes(content)
@@ -79,12 +81,6 @@ def _apply(content: bytearray, offset: int, piece: bytes | None) -> None:
     content[offset : offset + len(piece)] = piece
 
 
-def _sectors(start: int, stop: int) -> list[tuple[int, int]]:
-    """The parts of a range that lie in different sectors."""
-    edges = [start, *range(start - start % SECTOR_BYTES + SECTOR_BYTES, stop, SECTOR_BYTES), stop]
-    return list(zip(edges, edges[1:], strict=False))
-
-
 class FakeFile:
     """`LogFile` on the fake disk."""
 
@@ -98,7 +94,7 @@ class FakeFile:
         if self._disk.count("write", raising=False):
             self._put(content[: self._disk.random.randrange(len(content) + 1)])
             raise PowerCut
-        taken = min(len(content), self._disk.room(), self._disk.write_bytes_max)
+        taken = min(len(content), self._disk.room(self._inode), self._disk.write_bytes_max)
         if content and not taken:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._put(content[:taken])
@@ -141,11 +137,14 @@ class FakeDisk:
     Args:
         seed: Of all chance.
         capacity: Bytes that fit.
+        block_bytes: Unit in which space is given out. File systems give whole blocks, so that a write which ran out of
+            space ended with a sector; 1 is harsher than life.
     """
 
-    def __init__(self, seed: int = 0, capacity: int = 1 << 40) -> None:
+    def __init__(self, seed: int = 0, capacity: int = 1 << 40, block_bytes: int = 1) -> None:
         self.random = Random(seed)
         self.capacity = capacity
+        self.block_bytes = block_bytes
         self.write_bytes_max = 1 << 40
         """Most bytes one write takes: the others are short writes."""
         self.operations = 0
@@ -166,9 +165,11 @@ class FakeDisk:
         """Let the next calls of an operation fail with an errno."""
         self._faults.setdefault(operation, []).extend([error] * times)
 
-    def room(self) -> int:
-        """Bytes that still fit."""
-        return max(0, self.capacity - sum(len(inode.data) for inode in self._names.values()))
+    def room(self, inode: Inode) -> int:
+        """Bytes by which a file may grow: the rest of its last block, and the free blocks."""
+        block = self.block_bytes
+        free = self.capacity // block - sum(-(-len(one.data) // block) for one in self._names.values())
+        return max(0, free * block + -len(inode.data) % block)
 
     def count(self, operation: str, *, raising: bool = True) -> bool:
         """Count an operation. Return whether the power goes now, or raise it; raise a fault that was asked for."""
@@ -184,8 +185,12 @@ class FakeDisk:
         return False
 
     def after_kill(self) -> FakeDisk:
-        """The disk as the next process finds it when only the process died: everything, synced or not."""
-        return self._successor(self._names, lambda inode: inode)
+        """The disk as the next process finds it when only the process died: everything is there, synced or not."""
+        disk = self._successor()
+        disk._names = dict(self._names)
+        disk._durable_names = dict(self._durable_names)
+        disk._pending_names = list(self._pending_names)
+        return disk
 
     def after_power_cut(self, seed: int) -> FakeDisk:
         """One of the disks the next boot may find."""
@@ -195,14 +200,14 @@ class FakeDisk:
         for _, change in self._pending_names:
             if random.random() < keep:
                 _change(names, change)
-        return self._successor(names, lambda inode: Inode(inode.after_power_cut(random)))
-
-    def _successor(self, names: dict[str, Inode], made: object) -> FakeDisk:
-        assert callable(made)
-        disk = FakeDisk(seed=self.random.randrange(1 << 32), capacity=self.capacity)
-        disk._folders = set(self._folders)
-        disk._names = {name: made(inode) for name, inode in names.items()}
+        disk = self._successor()
+        disk._names = {name: Inode(inode.after_power_cut(random)) for name, inode in names.items()}
         disk._durable_names = dict(disk._names)
+        return disk
+
+    def _successor(self) -> FakeDisk:
+        disk = FakeDisk(seed=self.random.randrange(1 << 32), capacity=self.capacity, block_bytes=self.block_bytes)
+        disk._folders = set(self._folders)
         return disk
 
     def flip(self, path: str, offset: int, mask: int = 0xFF) -> None:

@@ -1,0 +1,260 @@
+"""The state folder: identity, ownership, and every wrong thing to find in its place (scenario S13)."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.protocol.errors import (
+    DiskFull,
+    NewerFormat,
+    NotAStateFolder,
+    StateFolderError,
+    StateFolderInUse,
+)
+from runtime.storage.files import ASIDE, DiskFiles
+from runtime.storage.folder import IDENTITY_NAME, LOCK_NAME, StateFolder
+
+
+class Refusing(DiskFiles):
+    """The real disk, which refuses one operation."""
+
+    def __init__(self, operation: str, error: int) -> None:
+        self._operation, self._error = operation, error
+
+    def __getattribute__(self, name: str) -> object:
+        if name == object.__getattribute__(self, "_operation"):
+            error = object.__getattribute__(self, "_error")
+
+            def refuse(*_: object) -> None:
+                raise OSError(error, os.strerror(error))
+
+            return refuse
+        return object.__getattribute__(self, name)
+
+
+def test_a_new_folder_has_its_parts(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path / "state") as folder:
+        assert sorted(os.listdir(folder.path)) == ["blobs", "lock", "log", IDENTITY_NAME]
+        assert folder.owner
+        assert folder.log.folder == os.path.join(folder.path, "log")
+        assert folder.log.uuid == folder.uuid
+        assert folder.blobs_path == os.path.join(folder.path, "blobs")
+        identity = json.loads((tmp_path / "state" / IDENTITY_NAME).read_text())
+        assert identity["uuid"] == str(folder.uuid)
+        assert identity["created"] == folder.created
+
+
+def test_it_stays_the_same_folder(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path) as first:
+        uuid = first.uuid
+    with StateFolder.open(tmp_path) as second:
+        assert second.uuid == uuid
+    assert StateFolder.open(tmp_path, create=False, owner=False).uuid == uuid
+
+
+def test_missing_parents_are_made(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path / "a" / "b" / "state") as folder:
+        assert os.path.isdir(folder.path)
+
+
+def test_relative_paths_and_text_are_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with StateFolder.open("state/") as folder:
+        assert folder.path == os.path.realpath(tmp_path / "state")
+
+
+def test_a_symbolic_link_to_a_folder_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with StateFolder.open(tmp_path / "link") as folder:
+        assert folder.path == os.path.realpath(tmp_path / "real")
+        with pytest.raises(StateFolderInUse):
+            StateFolder.open(tmp_path / "real")
+
+
+def test_wrong_places_are_refused_with_our_own_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "nowhere").symlink_to("missing")
+    (tmp_path / "loop").symlink_to("loop")
+    for name, text in {
+        "file": "is a file",
+        "file/state": "is a file",
+        "nowhere": "link to nothing",
+        "loop": "link",
+        "x" * 300: "too long",
+    }.items():
+        with pytest.raises(StateFolderError, match=text):
+            StateFolder.open(tmp_path / name)
+
+
+def test_a_missing_folder_is_not_made_unasked(tmp_path: Path) -> None:
+    for owner in (True, False):
+        with pytest.raises(StateFolderError, match="does not exist"):
+            StateFolder.open(tmp_path / "state", create=False, owner=owner)
+    with pytest.raises(StateFolderError, match="does not exist"):
+        StateFolder.open(tmp_path / "state", create=True, owner=False)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_with_other_contents_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(NotAStateFolder):
+        StateFolder.open(tmp_path)
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"magic": "other"}', "null"])
+def test_an_identity_of_something_else_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / IDENTITY_NAME).write_text(content)
+    with pytest.raises(NotAStateFolder):
+        StateFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"\0" * 100])
+def test_a_damaged_identity_is_named(tmp_path: Path, content: bytes) -> None:
+    StateFolder.open(tmp_path).close()
+    (tmp_path / IDENTITY_NAME).write_bytes(content)
+    with pytest.raises(StateFolderError, match="damaged"):
+        StateFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize("uuid", [None, 5, "x", ""])
+def test_an_identity_without_uuid_is_damaged(tmp_path: Path, uuid: object) -> None:
+    StateFolder.open(tmp_path).close()
+    identity = json.loads((tmp_path / IDENTITY_NAME).read_text())
+    identity["uuid"] = uuid
+    (tmp_path / IDENTITY_NAME).write_text(json.dumps(identity))
+    with pytest.raises(StateFolderError, match="damaged"):
+        StateFolder.open(tmp_path)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    StateFolder.open(tmp_path).close()
+    identity = json.loads((tmp_path / IDENTITY_NAME).read_text())
+    (tmp_path / IDENTITY_NAME).write_text(json.dumps({**identity, "format": 2}))
+    with pytest.raises(NewerFormat):
+        StateFolder.open(tmp_path)
+
+
+def test_contents_without_identity_are_not_taken_for_a_new_folder(tmp_path: Path) -> None:
+    StateFolder.open(tmp_path).close()
+    (tmp_path / "log" / "00000001.seg").write_bytes(b"x")
+    (tmp_path / IDENTITY_NAME).unlink()
+    with pytest.raises(StateFolderError, match="missing"):
+        StateFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize("left", [[], [LOCK_NAME], [LOCK_NAME, IDENTITY_NAME + ASIDE], ["lost+found"]])
+def test_a_folder_whose_making_was_cut_short_is_made_anew(tmp_path: Path, left: list[str]) -> None:
+    for name in left:
+        (tmp_path / name).touch()
+    with pytest.raises(StateFolderError, match="not a state folder yet"):
+        StateFolder.open(tmp_path, create=False)
+    with StateFolder.open(tmp_path) as folder:
+        assert os.path.isdir(folder.log.folder)
+
+
+def test_missing_parts_are_made_again(tmp_path: Path) -> None:
+    StateFolder.open(tmp_path).close()
+    (tmp_path / "log").rmdir()
+    with StateFolder.open(tmp_path) as folder:
+        assert os.path.isdir(folder.log.folder)
+
+
+@pytest.mark.parametrize(
+    ("operation", "error", "expected", "text"),
+    [
+        ("make_folder", errno.EACCES, StateFolderError, "permission denied"),
+        ("make_folder", errno.EROFS, StateFolderError, "read-only"),
+        ("create", errno.ENOSPC, DiskFull, "no space"),
+        ("sync_folder", errno.EIO, StateFolderError, "nput/output error"),
+        ("read", errno.EACCES, StateFolderError, "permission denied"),
+    ],
+)
+def test_refusals_of_the_system_become_our_errors(
+    tmp_path: Path, operation: str, error: int, expected: type[Exception], text: str
+) -> None:
+    with pytest.raises(expected, match=text) as caught:
+        StateFolder.open(tmp_path / "state", files=Refusing(operation, error))
+    assert type(caught.value) is expected
+
+
+# --- ownership ----------------------------------------------------------------------------------------------------
+
+
+def test_s13_a_second_owner_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path):
+        with pytest.raises(StateFolderInUse, match=str(os.getpid())) as caught:
+            StateFolder.open(tmp_path)
+        assert caught.value.pid == os.getpid()
+        assert caught.value.retryable
+    StateFolder.open(tmp_path).close()
+
+
+def test_the_holder_may_be_another_process_than_the_one_with_the_lock(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path, holder_pid=os.getppid()):
+        with pytest.raises(StateFolderInUse) as caught:
+            StateFolder.open(tmp_path)
+        assert caught.value.pid == os.getppid()
+
+
+def test_readers_need_no_lock(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path) as owner:
+        before = sorted(os.listdir(tmp_path))
+        with StateFolder.open(tmp_path, create=False, owner=False) as reader:
+            assert reader.uuid == owner.uuid
+            assert not reader.owner
+        assert sorted(os.listdir(tmp_path)) == before
+        with pytest.raises(StateFolderInUse):
+            StateFolder.open(tmp_path)
+
+
+def test_closing_twice_is_harmless(tmp_path: Path) -> None:
+    folder = StateFolder.open(tmp_path)
+    folder.close()
+    folder.close()
+    assert not folder.owner
+
+
+def test_a_lock_without_pid_still_refuses(tmp_path: Path) -> None:
+    StateFolder.open(tmp_path).close()
+    fd = os.open(tmp_path / LOCK_NAME, os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(StateFolderInUse) as caught:
+            StateFolder.open(tmp_path)
+        assert caught.value.pid == 0
+    finally:
+        os.close(fd)
+
+
+HOLD = """
+import sys
+from runtime.storage.folder import StateFolder
+folder = StateFolder.open(sys.argv[1])
+print(folder.uuid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_the_lock_of_a_killed_owner_is_free(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        uuid = owner.stdout.readline().strip()
+        with pytest.raises(StateFolderInUse) as caught:
+            StateFolder.open(tmp_path)
+        assert caught.value.pid == owner.pid
+        owner.kill()
+    with StateFolder.open(tmp_path) as folder:
+        assert str(folder.uuid) == uuid
