@@ -126,7 +126,7 @@ class Submitter:
         while True:
             try:
                 if isinstance(fn, Flow):
-                    return dispatch.send_flow(RunHandle, fn, **_flow_arguments(fn, args, kwargs))
+                    return dispatch.send_flow(RunHandle, fn, **flow_arguments(fn, args, kwargs))
                 try:
                     return dispatch.send(TaskHandle, fn, args, kwargs)
                 except BlobNeeded:
@@ -229,7 +229,8 @@ def raise_if_refused(state: int, error: Any, handle: Handle) -> None:
         raise lost
 
 
-def _flow_arguments(flow: Flow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def flow_arguments(flow: Flow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The options of a flow's submission; refuses everything else."""
     if args or set(kwargs) - {"run_id"}:
         raise CallerError(f"{flow!r} takes no arguments but run_id; options belong to its tasks or to Flow(name, ...)")
     return {"run_id": kwargs.get("run_id")}

@@ -1,0 +1,244 @@
+"""Handles for asyncio: the same questions as `runtime.handle`, awaited.
+
+Awaiting a handle gives its result: `await handle`. Cancelling such a wait cancels the wait only; the task goes on
+and can be awaited again. Everything is called from the thread of the loop that opened the runtime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from actors.protocol.errors import TaskFailed, UnknownRun, WaitTimeout
+from actors.protocol.states import RunState
+from runtime import outcome, views
+from runtime.handle import POLL_MAX_S, POLL_S, Handle
+from runtime.host.client import EngineClient, read_answer
+from runtime.host.pending import ENDED, ERROR, OPEN, VALUE, Pending, Query
+from runtime.views import Counts, NodeStatus, Progress, ResultRow, RunStatus, StoryEvent
+
+if TYPE_CHECKING:
+    from runtime.flow import Node
+
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+
+async def settled(client: EngineClient, cell: Pending, timeout: float | None = None) -> bool:
+    """Wait until a cell is settled; False: the time is over."""
+    if cell._state:
+        return True
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def hook(_: Pending) -> None:
+        if not future.done():
+            future.set_result(None)
+
+    if not client.reader.add_hook(cell, hook):
+        return True
+    try:
+        if timeout is None:
+            await future
+        else:
+            await asyncio.wait((future,), timeout=max(0.0, timeout))
+    finally:
+        client.reader.drop_hook(cell, hook)
+    return cell._state != OPEN
+
+
+async def answer_of(client: EngineClient, query: Query) -> Any:
+    """The answer to a question; raises what the engine answered."""
+    await settled(client, query)
+    return read_answer(query)
+
+
+class AsyncHandle(Handle):
+    """Questions that are awaited. See `runtime.handle.SyncHandle`."""
+
+    __slots__ = ()
+
+    async def cancel(self) -> bool:
+        """Ask to cancel what has not ended. True: recorded; False: it had ended before."""
+        if self._state != OPEN:
+            return False
+        return bool(await answer_of(self._client, self._client.ask_cancel(self.run_id, None)))
+
+    async def story(self) -> list[StoryEvent]:
+        """What happened to it, in order, with causes. Raises UnknownRun."""
+        return views.read_story(await self._ask(views.ask_story(self.run_id)))
+
+    async def why(self) -> str:
+        """Why it is not running now, in words. Raises UnknownRun."""
+        return str((await self._ask(views.ask_why(self.run_id)))["text"])
+
+    async def _ask(self, request: views.Request) -> Any:
+        return await answer_of(self._client, self._client.ask(*request))
+
+    async def _wait(self, timeout: float | None) -> None:
+        if not await settled(self._client, self, timeout):
+            raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
+
+    async def _rows(self, which: str, node: int | str | None = None) -> list[ResultRow]:
+        found: list[ResultRow] = []
+        first: int | None = 0
+        while first is not None:
+            reply = await self._ask(views.ask_results(self.run_id, first, node, which))
+            found += views.read_results(reply)
+            first = reply.get("next")
+        return found
+
+
+class AsyncTaskHandle(AsyncHandle, Generic[R_co]):
+    """A single task. See `runtime.handle.TaskHandle`."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, R_co]:
+        return self.result().__await__()
+
+    async def result(self, timeout: float | None = None) -> R_co:
+        """Wait for the end and return the result.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Raises:
+            TaskFailed: Or one of its kinds; `__cause__` is the handler's exception where it could be rebuilt.
+            WaitTimeout: The time is over; the task goes on. RuntimeClosed, EngineUnavailable, ...: as they say.
+        """
+        if not self._state:
+            await self._wait(timeout)
+        if self._state == VALUE:
+            return self._value  # type: ignore[no-any-return]
+        if self._state == ENDED:
+            state, value = outcome.settle_from_row((await self._rows("all"))[0])
+            if self._state == ENDED:
+                self._value, self._state = value, state
+        return outcome.value_of(self, self._client, self.run_id)  # type: ignore[no-any-return]
+
+    async def exception(self, timeout: float | None = None) -> TaskFailed | None:
+        """Wait for the end; the exception that `result` would raise, None when it succeeded."""
+        try:
+            await self.result(timeout)
+        except TaskFailed as failed:
+            return failed
+        return None
+
+    async def status(self) -> NodeStatus:
+        """State, attempts and times now. Raises UnknownRun."""
+        return views.read_nodes(await self._ask(views.ask_nodes(self.run_id)))[0]
+
+    async def progress(self) -> Progress:
+        """What the handler reported last; 0 of 1, or 1 of 1, when it reports nothing."""
+        if self._state != OPEN:
+            return Progress(1, 1)
+        status = await self.status()
+        return status.progress or Progress(float(status.done), 1)
+
+
+class AsyncRunHandle(AsyncHandle):
+    """A run of a flow, or any run that was found again by its id. See `runtime.handle.RunHandle`."""
+
+    __slots__ = ("_foreign",)
+
+    def __init__(self, client: EngineClient, key: str | None = None, *, foreign: bool = False) -> None:
+        super().__init__(client, key)
+        self._foreign = foreign
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.result().__await__()
+
+    async def wait(self, timeout: float | None = None) -> RunState:
+        """Wait for the end of the run; does not raise when nodes failed. Raises WaitTimeout."""
+        if not self._state:
+            if self._foreign:
+                await self._wait_foreign(timeout)
+            else:
+                await self._wait(timeout)
+        if self._state == ERROR:
+            raise outcome.error_of_cell(self, self._client, self.run_id)
+        return RunState(self._value[2])
+
+    @overload
+    async def result(self, node: Node[T], timeout: float | None = ...) -> T: ...
+
+    @overload
+    async def result(self, node: int | str | None = ..., timeout: float | None = ...) -> Any: ...
+
+    async def result(self, node: Node[Any] | int | str | None = None, timeout: float | None = None) -> Any:
+        """Wait for the end of the run and return a result, see `runtime.handle.RunHandle.result`."""
+        await self.wait(timeout)
+        codec = self._client.codec
+        if node is None:
+            return outcome.final_value(await self._rows("final"), codec, self.run_id)
+        name = node if isinstance(node, (int, str)) else node.index
+        return outcome.value_of_row((await self._rows("all", name))[0], codec, self.run_id)
+
+    async def results(self, timeout: float | None = None) -> dict[str, Any]:
+        """Wait for the end of the run; the values of all nodes that succeeded, by id."""
+        await self.wait(timeout)
+        return outcome.values_of_rows(await self._rows("all"), self._client.codec)
+
+    async def exception(self, timeout: float | None = None) -> TaskFailed | None:
+        """Wait for the end; why the run did not succeed (its first failure), or None."""
+        await self.wait(timeout)
+        error = outcome.run_error(self._value, self._client.codec)
+        if error is None or len(self._value) > 4:
+            return error
+        try:
+            rows = await self._rows("failed")
+        except UnknownRun:
+            return error
+        return outcome.error_of_row(rows[0], self._client.codec, self.run_id) if rows else error
+
+    async def raise_if_failed(self, timeout: float | None = None) -> AsyncRunHandle:
+        """Wait for the end; raise the run's exception unless it succeeded. Returns the handle."""
+        error = await self.exception(timeout)
+        if error is not None:
+            raise error
+        return self
+
+    async def status(self) -> RunStatus:
+        """State and counts now. Raises UnknownRun."""
+        return views.read_status(await self._ask(views.ask_status(self.run_id)))
+
+    async def progress(self) -> Progress:
+        """Ended nodes of all nodes."""
+        found = self._value[3] if self._state == ENDED else self._client.intake.counts.get(self.seq)
+        counts = Counts(*found) if found and not self._foreign else (await self.status()).counts
+        return Progress(counts.done, counts.total)
+
+    async def node(self, name: Node[Any] | int | str) -> NodeStatus:
+        """One node now, by itself, its id or its number. Raises MissingNode, UnknownRun."""
+        asked = name if isinstance(name, (int, str)) else name.index
+        return views.read_nodes(await self._ask(views.ask_nodes(self.run_id, node=asked)))[0]
+
+    async def nodes(self) -> list[NodeStatus]:
+        """The table of all nodes now. Raises UnknownRun."""
+        found: list[NodeStatus] = []
+        first: int | None = 0
+        while first is not None:
+            reply = await self._ask(views.ask_nodes(self.run_id, first))
+            found += views.read_nodes(reply)
+            first = reply.get("next")
+        return found
+
+    async def look(self, *, watch: bool) -> RunStatus:
+        """Ask for the state; an end that was missed is noted. With `watch`, the engine says when the run ends."""
+        status = views.read_status(await self._ask(views.ask_status(self.run_id, watch=watch)))
+        if status.state != RunState.RUNNING:
+            self._client.settle(self, ENDED, [self.seq, self.run_id, str(status.state), list(status.counts)])
+        return status
+
+    async def _wait_foreign(self, timeout: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        interval = POLL_S
+        while not self._state:
+            left = interval if deadline is None else min(interval, deadline - loop.time())
+            if left <= 0:
+                raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
+            if not await settled(self._client, self, left):
+                await self.look(watch=False)
+                interval = min(POLL_MAX_S, interval * 2)
