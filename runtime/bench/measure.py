@@ -15,10 +15,10 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import psutil
 
@@ -36,12 +36,6 @@ class Member(NamedTuple):
 
 
 Members = Callable[[], list[Member]]
-
-
-class HasProcesses(Protocol):
-    """The part of `Runtime` that this module needs."""
-
-    def processes(self) -> Iterable[Any]: ...
 
 
 def cpu_ns(pid: int) -> int:
@@ -85,13 +79,29 @@ def pss_bytes(pid: int) -> int:
         return 0
 
 
-def members_of(runtime: HasProcesses) -> list[Member]:
-    """This process and all that a running `Runtime` has started."""
+def members_of(runtime: object) -> list[Member]:
+    """This process and all that a running `Runtime` has started.
+
+    A runtime that tells is asked; otherwise its processes are known by the names that they give themselves.
+    """
+    told = getattr(runtime, "processes", None)
+    if told is None:
+        named = [(_role_by_name(child), child.pid) for child in psutil.Process().children(recursive=True)]
+    else:
+        named = [(str(entry["role"]), int(entry["pid"])) for entry in told()]
     found = {os.getpid(): "face"}
-    for entry in runtime.processes():
-        role = str(entry["role"])
-        found.setdefault(int(entry["pid"]), "workers" if role == "worker" else role)
+    for role, pid in named:
+        found.setdefault(pid, "workers" if role == "worker" else role)
     return [Member(role, pid) for pid, role in found.items()]
+
+
+def _role_by_name(process: psutil.Process) -> str:
+    """Role after names such as "ms-engine" and "ms-worker-1"; "worker" for everything else, whoever started it."""
+    try:
+        name = process.name()
+    except psutil.Error:
+        name = ""
+    return next((role for role in ("spawner", "engine") if name == f"ms-{role}"), "worker")
 
 
 def members_with_children() -> list[Member]:

@@ -77,14 +77,16 @@ class Scenario(ABC):
 
 
 def check_equal(found: object, expected: object, what: str) -> None:
-    """Raise `BenchError` unless both are equal; lists are compared item by item, for a message that says where."""
+    """Raise `BenchError` unless both are equal; lists and results by id are compared one by one, to say where."""
     if found == expected:
         return
     if isinstance(found, list) and isinstance(expected, list):
+        found, expected = dict(enumerate(found)), dict(enumerate(expected))
+    if isinstance(found, dict) and isinstance(expected, dict):
         if len(found) != len(expected):
             raise BenchError(f"{what}: {len(found):,} results instead of {len(expected):,}")
-        at = next(i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b)
-        raise BenchError(f"{what}: result {at:,} is {found[at]!r} instead of {expected[at]!r}")
+        at = next(key for key in expected if key not in found or found[key] != expected[key])
+        raise BenchError(f"{what}: result {at} is {found.get(at)!r} instead of {expected[at]!r}")
     raise BenchError(f"{what}: {found!r} instead of {expected!r}")
 
 

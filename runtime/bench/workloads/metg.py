@@ -25,7 +25,8 @@ WIDTH = 64
 TARGET = 0.5
 FIRST_NS = 16_000
 SHORTEST_NS = 1_000
-LONGEST_NS = 64_000_000
+LONGEST_NS = 4_096_000
+LONGEST_SMOKE_NS = 64_000
 PRECISION = 1.1
 """The bracket is narrowed until its ends differ by this factor."""
 PRECISION_SMOKE = 2.5
@@ -81,23 +82,26 @@ class Granularity(NamedTuple):
     efficiency: float
 
 
-def shortest_effective(efficiency: Callable[[int], float], precision: float) -> Granularity:
+def shortest_effective(
+    efficiency: Callable[[int], float], precision: float, longest_ns: int = LONGEST_NS
+) -> Granularity:
     """Search the shortest duration with at least the target efficiency.
 
     Args:
         efficiency: Measures the efficiency of tasks of this many nanoseconds; rises with it, apart from noise.
         precision: The search ends when the bracket's ends differ by at most this factor.
+        longest_ns: No longer task is tried.
 
-    Raises:
-        BenchError: Even the longest duration is not effective.
+    Returns:
+        What was found; where even the longest task tried is not effective, that one, with its efficiency.
     """
     high = FIRST_NS
     reached = efficiency(high)
     low = 0
     while reached < TARGET:
+        if high * 2 > longest_ns:
+            return Granularity(high, reached)
         low, high = high, high * 2
-        if high > LONGEST_NS:
-            raise BenchError(f"tasks of {low / 1e6:.0f} ms still waste more than half of the core time")
         reached = efficiency(high)
     while not low and high > SHORTEST_NS:
         half = max(SHORTEST_NS, high // 2)
@@ -125,7 +129,13 @@ def _search(setup: Setup, probe: Probe) -> Sample:
         sample = taken[duration_ns] = probe(duration_ns)
         return sample.tasks * duration_ns / (sample.elapsed_ns * cores)
 
-    found = shortest_effective(efficiency, PRECISION_SMOKE if setup.smoke else PRECISION)
+    if setup.smoke:
+        found = shortest_effective(efficiency, PRECISION_SMOKE, LONGEST_SMOKE_NS)
+    else:
+        found = shortest_effective(efficiency, PRECISION)
+    if found.efficiency < TARGET and not setup.smoke:
+        spent = f"tasks of {found.duration_ns / 1e6:.1f} ms get {found.efficiency:.0%} of the core time"
+        raise BenchError(f"{spent}, less than {TARGET:.0%}: is the machine busy with something else?")
     extra = {"metg_us": found.duration_ns / 1e3, "efficiency": found.efficiency, "probes": len(taken)}
     return replace(taken[found.duration_ns], extra=extra)
 

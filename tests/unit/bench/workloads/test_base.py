@@ -17,6 +17,8 @@ def test_equal_results_pass() -> None:
     [
         ([1, 2], [1, 2, 3], "map: 2 results instead of 3"),
         ([1, 5, 3], [1, 2, 3], "map: result 1 is 5 instead of 2"),
+        ({"7": 1, "8": 2}, {"7": 1, "8": 3}, "map: result 8 is 2 instead of 3"),
+        ({"7": 1}, {"9": 1}, "map: result 9 is None instead of 1"),
         (4, 5, "map: 4 instead of 5"),
     ],
 )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from runtime.bench.figures import BenchError
+from runtime.bench.figures import BenchError, Sample
 from runtime.bench.workloads import metg
+from runtime.bench.workloads.base import Setup
 
 
 def overhead(overhead_ns: float) -> metg.Callable[[int], float]:
@@ -36,6 +40,16 @@ def test_a_machine_without_overhead_ends_at_the_shortest() -> None:
     assert metg.shortest_effective(lambda duration_ns: 1.0, 1.1).duration_ns == metg.SHORTEST_NS
 
 
-def test_a_machine_that_wastes_everything_is_an_error() -> None:
-    with pytest.raises(BenchError, match="still waste"):
-        metg.shortest_effective(lambda duration_ns: 0.1, 1.1)
+def test_a_machine_that_wastes_everything_ends_at_the_longest() -> None:
+    assert metg.shortest_effective(lambda duration_ns: 0.1, 1.1) == (metg.LONGEST_NS, 0.1)
+
+
+def test_a_busy_machine_is_an_error_unless_only_the_smoke_counts(tmp_path: Path) -> None:
+    def probe(duration_ns: int) -> Sample:
+        return Sample(tasks=1, elapsed_ns=duration_ns * 100)
+
+    setup = Setup(tasks=640, workers=1, durability="os", folder=tmp_path)
+    with pytest.raises(BenchError, match="get 1% of the core time"):
+        metg._search(setup, probe)
+    sample = metg._search(replace(setup, smoke=True), probe)
+    assert sample.extra["metg_us"] == metg.LONGEST_SMOKE_NS / 1e3
