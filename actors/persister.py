@@ -34,6 +34,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from actors.protocol import limits
+from actors.protocol.effects import WakeAt
 from actors.protocol.errors import InvariantBroken, ProtocolError
 from actors.protocol.records import LSN_FIRST, Record
 from actors.protocol.states import step
@@ -41,7 +42,7 @@ from actors.protocol.states import step
 Durability = Literal["fsync", "os", "none"]
 
 FLOORS_MAX: Final = 2
-"""Floors that wait for a write: the oldest, which the next write releases, and the newest. Those between are of no use."""
+"""Floors that wait for a write: the oldest, which the next write releases, and the newest."""
 
 
 # --- events -----------------------------------------------------------------------------------------------------
@@ -115,13 +116,6 @@ class Pause:
 @dataclass(frozen=True, slots=True)
 class Resume:
     """There is room again: go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class WakeAt:
-    """Call `receive` again (with an empty batch) at this time."""
-
-    at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
