@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from runtime import Flow
 from runtime.bench import fresh, session
 from runtime.bench.figures import Sample
 from runtime.bench.handlers import hold, increment, make_gate, open_gate
-from runtime.bench.measure import members_of, members_with_children, pss_bytes, rss_bytes
+from runtime.bench.measure import Member, members_of, members_with_children, pss_bytes, rss_bytes
 from runtime.bench.workloads.base import SECONDS_MAX, Scenario, Setup, check_equal
 
 BASELINE_TASKS_MAX = 100_000
@@ -55,25 +54,17 @@ class MemoryScenario(Scenario):
         return sample.extra["bytes_per_task"]
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """What the child measured."""
-
-    elapsed_ns: int
-    before_bytes: int
-    after_bytes: int
-    rss_bytes: int
-
-
 def _in_fresh_process(function: Callable[[], None], setup: Setup, tasks: int) -> Sample:
     with (
         tempfile.TemporaryDirectory(prefix="mainspring-bench-", dir=setup.folder) as folder,
         fresh.FreshProcess(fresh.program(function), folder, tasks, setup.workers, setup.durability) as child,
     ):
-        growth = Growth(*child.hear())
+        elapsed_ns, before, after, rss = child.hear()
         child.finish()
-    extra = {"bytes_per_task": (growth.after_bytes - growth.before_bytes) / tasks, "pss_bytes": growth.after_bytes}
-    return Sample(tasks, growth.elapsed_ns, rss_bytes=growth.rss_bytes, extra=extra)
+    growth = {role: (after[role] - before[role]) / tasks for role in after}
+    extra = {f"{role}_bytes_per_task": value for role, value in growth.items()}
+    extra |= {"bytes_per_task": sum(growth.values()), "pss_bytes": sum(after.values())}
+    return Sample(tasks, elapsed_ns, rss_bytes=rss, extra=extra)
 
 
 def ours() -> None:
@@ -82,14 +73,16 @@ def ours() -> None:
     gate = os.path.join(folder, "gate")
     make_gate(gate)
     with session.open_runtime(Setup(tasks, workers, durability, Path(folder))) as runtime:
-        pids = [member.pid for member in members_of(runtime)]
-        before = settled_pss(pids)
+        members = members_of(runtime)
+        before = settled_pss(members)
+        flow = _blocked_flow(gate, tasks)
         started = time.perf_counter_ns()
-        run = runtime.submit(_blocked_flow(gate, tasks))
+        run = runtime.submit(flow)
         elapsed = time.perf_counter_ns() - started
-        after = settled_pss(pids)
+        del flow
+        after = settled_pss(members)
         check_equal(session.pending(run), tasks, "pending nodes")
-        fresh.say([elapsed, before, after, sum(map(rss_bytes, pids))])
+        fresh.say([elapsed, before, after, sum(rss_bytes(member.pid) for member in members)])
         fresh.listen()
         run.cancel()
         open_gate(gate)
@@ -113,14 +106,14 @@ def theirs() -> None:
     with ProcessPoolExecutor(workers) as pool:
         list(pool.map(increment, range(512)))
         blockers = [pool.submit(hold, gate) for _ in range(workers * 2 + 1)]
-        pids = [member.pid for member in members_with_children()]
-        before = settled_pss(pids)
+        members = members_with_children()
+        before = settled_pss(members)
         started = time.perf_counter_ns()
         futures = [pool.submit(increment, value) for value in range(tasks)]
         elapsed = time.perf_counter_ns() - started
-        after = settled_pss(pids)
+        after = settled_pss(members)
         check_equal(sum(not future.done() for future in futures), tasks, "pending futures")
-        fresh.say([elapsed, before, after, sum(map(rss_bytes, pids))])
+        fresh.say([elapsed, before, after, sum(rss_bytes(member.pid) for member in members)])
         fresh.listen()
         pool.shutdown(wait=False, cancel_futures=True)
         open_gate(gate)
@@ -128,14 +121,22 @@ def theirs() -> None:
             blocker.cancelled() or blocker.result(timeout=SECONDS_MAX)
 
 
-def settled_pss(pids: Sequence[int]) -> int:
-    """PSS of all processes after garbage collection here, once two readings agree."""
+def settled_pss(members: Sequence[Member]) -> dict[str, int]:
+    """PSS by role after garbage collection here, once two readings of the sum agree."""
     gc.collect()
-    last = sum(map(pss_bytes, pids))
+    last = _pss(members)
     for _ in range(SETTLE_READINGS_MAX):
         time.sleep(SETTLE_S)
-        now = sum(map(pss_bytes, pids))
-        if abs(now - last) <= SETTLED_SHARE * last:
-            return now
+        now = _pss(members)
+        before, after = sum(last.values()), sum(now.values())
         last = now
+        if abs(after - before) <= SETTLED_SHARE * before:
+            break
     return last
+
+
+def _pss(members: Sequence[Member]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for role, pid in members:
+        found[role] = found.get(role, 0) + pss_bytes(pid)
+    return found
