@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,15 +19,16 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _STAT_PARENT: Final = 1
-_STAT_SESSION: Final = 3
 _STAT_START: Final = 19
+_ROUNDS_MAX: Final = 8
+"""Looks at all processes; a second one finds those forked during the first."""
 
 
 def _prctl(option: int, value: Any) -> bool:
     """Call prctl(2). False where it does not exist or refuses."""
     if not LINUX:
         return False
-    import ctypes  # 2 ms, and only spawner and workers need it
+    import ctypes  # lazy: 2 ms, and only spawner and workers need it
 
     try:
         return int(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)) == 0
@@ -72,7 +72,7 @@ def start_time(pid: int) -> int:
     if LINUX:
         fields = _stat(pid)
         return int(fields[_STAT_START]) if fields else 0
-    import psutil  # 26 ms; only where there is no /proc
+    import psutil  # lazy: 26 ms, and only where there is no /proc
 
     try:
         return int(psutil.Process(pid).create_time() * 1000)
@@ -91,21 +91,39 @@ def child_pids(pid: int) -> list[int]:
         return [p for p in _pids() if (fields := _stat(p)) and int(fields[_STAT_PARENT]) == pid]
 
 
-def kill_sessions(leaders: Mapping[int, int]) -> None:
-    """SIGKILL whoever is in a session led by one of these (pid: start time).
+def kill_marked(mark: str) -> int:
+    """SIGKILL every process whose environment has the entry `mark` ("NAME=value"), until none is left.
 
-    For what is left when no parent can do it.
+    For descendants that nobody is parent of any more: an environment is inherited by forks and by `exec`, so they still
+    carry the mark, in whatever session or group they are. Returns how many were killed. Not found is who cleared its
+    environment.
     """
-    ours = {pid for pid, started in leaders.items() if start_time(pid) in (0, started)}
-    for pid in _pids() if LINUX and ours else []:
-        fields = _stat(pid)
-        if fields and int(fields[_STAT_SESSION]) in ours:
+    wanted, killed = mark.encode(), 0
+    for _ in range(_ROUNDS_MAX):
+        found = [pid for pid in _pids() if pid != os.getpid() and wanted in _environment(pid)]
+        for pid in found:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-    if not LINUX:
-        for pid in ours:
-            with suppress(OSError):
-                os.killpg(pid, signal.SIGKILL)
+        killed += len(found)
+        if not found:
+            break
+    return killed
+
+
+def _environment(pid: int) -> list[bytes]:
+    """Entries of a process's environment at its exec; empty for a zombie and for processes of other users."""
+    if LINUX:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return file.read().split(b"\0")
+        except OSError:
+            return []
+    import psutil  # lazy: only where there is no /proc
+
+    try:
+        return [f"{name}={value}".encode() for name, value in psutil.Process(pid).environ().items()]
+    except psutil.Error:
+        return []
 
 
 def signal_group(leader: int, signum: int) -> None:
@@ -118,4 +136,8 @@ def signal_group(leader: int, signum: int) -> None:
 
 
 def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    if LINUX:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    import psutil  # lazy: only where there is no /proc
+
+    return psutil.pids()

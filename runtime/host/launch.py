@@ -5,14 +5,16 @@ Purpose: starting and ending processes without knowing how that is done.
 `Launcher` works in any thread, inside a running loop, in notebooks and web servers: it installs no signal handler,
 starts no thread, and gives the spawner a session of its own, so that Ctrl-C on a terminal reaches the program only.
 What a crash leaves behind: nothing. If the host is killed, the spawner ends all; if the spawner is killed, the kernel
-ends its children and `Launcher` kills what they left in their sessions; if both are killed at once, engine and workers
-die with them, and only processes that handlers had started and detached may survive.
+ends its children, and `Launcher` finds and kills whatever they had started by a mark in the environment (`mark`). If
+both are killed at once, engine and workers still die with the spawner; what handlers had started then survives until
+somebody calls `kernel.kill_marked` with the same mark.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -29,6 +31,8 @@ from runtime.host.channel import Channel
 
 ENGINE_ENTRY: Final = "runtime.host.engine_process:run"
 WORKER_ENTRY: Final = "runtime.host.worker_main:run"
+MARK: Final = "MAINSPRING_SPAWNER"
+"""Environment variable of all our processes and what they start; its value names the spawner."""
 _BOOTSTRAP: Final = (
     "import sys; a = sys.argv; sys.argv = a[4:]; sys.path[:] = a[3].split(chr(10));"
     "from runtime.host.spawner import main; main(int(a[1]), int(a[2]))"
@@ -41,15 +45,17 @@ _STOP_TIMEOUT_S: Final = 5.0
 class Launcher:
     """The face's side: one spawner process.
 
+    `mark` is the environment entry that all its descendants carry.
+
     Concurrency: `receive` and the senders may be called from different threads; each is serialised.
     """
 
     def __init__(self, executable: str | None = None) -> None:
         self._executable = executable or _python()
+        self.mark = f"{MARK}={os.getpid()}-{secrets.token_hex(8)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._lock = threading.Lock()
-        self._workers: dict[int, tuple[int, int]] = {}
         self._gone = False
 
     @property
@@ -73,6 +79,7 @@ class Launcher:
                 close_fds=True,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                env=dict(os.environ, **dict([self.mark.split("=", 1)])),
             )
         except OSError as refusal:
             ours.close()
@@ -106,13 +113,10 @@ class Launcher:
             if channel is None or process is None or self._gone:
                 return []
             found = [message.body for message in channel.receive()]
-            for body in found:
-                self._note(body)
             if channel.closed:
                 self._gone = True
                 found.append({"did": "spawner_exited", "status": _wait(process)})
-                kernel.kill_sessions(dict(self._workers.values()))
-                self._workers.clear()
+                kernel.kill_marked(self.mark)
             return found
 
     def stop(self) -> None:
@@ -138,12 +142,6 @@ class Launcher:
                 self._channel.send(body, fds)
             except OSError as broken:
                 raise EngineUnavailable(f"the spawner process is gone: {broken}") from broken
-
-    def _note(self, body: dict[str, Any]) -> None:
-        if body.get("did") == "worker_spawned":
-            self._workers[body["worker"]] = (body["pid"], body["start_time"])
-        elif body.get("did") == "worker_exited":
-            self._workers.pop(body["worker"], None)
 
     def abandon(self) -> None:
         """In a fork of the host: let go of what is the parent's, without ending it."""

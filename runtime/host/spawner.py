@@ -6,7 +6,7 @@ knows who is alive without a pid race; because it does nothing else, it answers 
 Started by `launch.Launcher` as `python -c BOOTSTRAP FD PATH`. Talks with the face and with the engine over `channel`.
 
     face    -> spawner  start_engine {config} + fds       stop
-    spawner -> face     engine_started  engine_exited  worker_spawned  worker_exited
+    spawner -> face     engine_started {pid, start_time}  engine_exited {pid, status}  refused {text}
     engine  -> spawner  spawn_worker {worker, config} + fds      kill {worker, signal, group}
     spawner -> engine   spawned {worker, pid, start_time}  refused {worker, text}  exited {worker, pid, status}
 
@@ -144,9 +144,8 @@ class Spawner:
         except OSError as refusal:
             self._engine_channel.post({"did": "refused", "worker": worker, "text": f"cannot start a worker: {refusal}"})
         else:
-            facts = {"worker": worker, "pid": child.pid, "start_time": child.start_time}
-            self._engine_channel.post({"did": "spawned", **facts})
-            self._tell_face({"did": "worker_spawned", **facts})
+            said = {"did": "spawned", "worker": worker, "pid": child.pid, "start_time": child.start_time}
+            self._engine_channel.post(said)
         _close(message.fds)
 
     def _private_fds(self) -> list[int]:
@@ -160,21 +159,11 @@ class Spawner:
         for child, status in ended:
             if child.role == "engine":
                 engine_status = status
-            else:
-                facts = {"worker": child.worker, "pid": child.pid, "status": status}
-                if self._engine_channel is not None:
-                    self._engine_channel.post({"did": "exited", **facts})
-                self._tell_face({"did": "worker_exited", **facts})
+            elif self._engine_channel is not None:
+                said = {"did": "exited", "worker": child.worker, "pid": child.pid, "status": status}
+                self._engine_channel.post(said)
         if engine_status is not None:
             self._bury_engine(engine_status)
-
-    def _tell_face(self, body: dict[str, Any]) -> None:
-        """News of workers help the face to clean up after us.
-
-        One that does not listen misses some; nothing piles up.
-        """
-        if not self._face.wants_write:
-            self._face.post(body)
 
     def _bury_engine(self, status: int) -> None:
         assert self._engine is not None
@@ -182,7 +171,7 @@ class Spawner:
         pid, self._engine = self._engine.pid, None
         self._engine_channel.close()
         self._engine_channel = None
-        self._bury(self._children.kill_all(KILL_TIMEOUT_S))
+        self._children.kill_all(KILL_TIMEOUT_S)
         self._face.post({"did": "engine_exited", "pid": pid, "status": status})
 
 

@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any, Final
 
 import orjson
@@ -172,6 +173,8 @@ class Station:
         """
         kind = _kind_of(exc, stopped, handler is not None)
         cause = exc.__cause__ if isinstance(exc, PayloadRefused) and exc.__cause__ is not None else exc
+        if stopped:
+            _cut_our_end(cause.__traceback__)
         failure = failure_of(cause, kind, self.codec, handler is not None and handler.pickle)
         with self.lock:
             self.pile.failure(at, started_ns, time.monotonic_ns(), failure)
@@ -191,6 +194,19 @@ def _kind_of(exc: BaseException, stopped: int, found: bool) -> FailureKind:
     if isinstance(exc, MemoryError):
         return FailureKind.MEMORY
     return FailureKind.ERROR if found or isinstance(exc, CallerError) else FailureKind.NO_HANDLER
+
+
+def _cut_our_end(trace: TracebackType | None) -> None:
+    """Let the traceback of a stopped attempt end in the handler's line, not in how the signal was delivered."""
+    theirs: TracebackType | None = None
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__")).startswith("runtime.host."):
+            if theirs is not None:
+                theirs.tb_next = None
+                return
+        else:
+            theirs = trace
+        trace = trace.tb_next
 
 
 def default_signals() -> None:

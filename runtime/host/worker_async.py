@@ -256,7 +256,9 @@ class AsyncWorker:
             if handler.coroutine:
                 value = await handler.fn(*args, **kwargs)
             else:
-                value = await self._in_thread(attempt, handler, args, kwargs)
+                value, exc = await self._in_thread(attempt, handler, args, kwargs)
+                if exc is not None:
+                    raise exc
             if type(value) not in SCALARS:
                 value = await self._settled(handler, value, place.run_key)
             spawned = context.spawned() if context is not None else None
@@ -292,14 +294,13 @@ class AsyncWorker:
 
     # --- threads --------------------------------------------------------------------------------------------------
 
-    async def _in_thread(self, attempt: Attempt, handler: Handler, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _in_thread(
+        self, attempt: Attempt, handler: Handler, args: list[Any], kwargs: dict[str, Any]
+    ) -> asyncio.Future[tuple[Any, BaseException | None]]:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(min(self._slots, THREADS_MAX), "mainspring-handler")
         run = contextvars.copy_context().run
-        value, exc = await self._loop.run_in_executor(self._pool, run, self._call, attempt, handler.fn, args, kwargs)
-        if exc is not None:
-            raise exc
-        return value
+        return self._loop.run_in_executor(self._pool, run, self._call, attempt, handler.fn, args, kwargs)
 
     def _call(
         self, attempt: Attempt, fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]

@@ -1,7 +1,7 @@
 """A real worker process, with the test in the engine's place.
 
-The test holds the engine's ends of link, lease table and output pipe; a stand-in for the engine process asks the spawner
-to fork the worker, and lives as long as the worker.
+The test holds the engine's ends of link, lease table and output pipe; a stand-in for the engine process asks the
+spawner to fork the worker, and lives as long as the worker.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ DEADLINE_S = 20.0
 
 
 def engine(config: dict[str, Any], fds: list[int], sock: socket.socket) -> None:
-    """Stand-in for the engine: one worker with these descriptors, until it exits."""
+    """Stand-in for the engine: one worker with all descriptors but the last, which takes the worker's wait status."""
     starter = WorkerStarter(sock)
-    starter.spawn(1, config, fds)
+    starter.spawn(1, config, fds[:-1])
     while not starter.closed:
         select.select([starter.fileno()], [], [])
-        if any(event["did"] == "exited" for event in starter.receive()):
-            return
+        for event in starter.receive():
+            if event["did"] == "exited":
+                os.write(fds[-1], b"%d" % event["status"])
+                return
 
 
 class Rig:
@@ -45,6 +47,7 @@ class Rig:
         self.serial = 1
         self.status: int | None = None
         self.frames: list[tuple[str, Any]] = []
+        self.outcomes: dict[int, Any] = {}
         self.output = OutputCollector()
         self.output_bytes = 0
         self._kinds: dict[str, int] = {}
@@ -55,10 +58,13 @@ class Rig:
         self.link, self.table = Link(ends.dup(), "a"), LeaseTable(os.dup(table_fd))
         self.launcher = Launcher()
         self.launcher.start()
-        self.launcher.start_engine(self.config, [*ends.fds(), table_fd, write_fd], entry="tests.unit.host.rig:engine")
+        self._status_fd, status_fd = os.pipe()
+        os.set_blocking(self._status_fd, False)
+        fds = [*ends.fds(), table_fd, write_fd, status_fd]
+        self.launcher.start_engine(self.config, fds, entry="tests.unit.host.rig:engine")
         ends.close()
-        os.close(table_fd)
-        os.close(write_fd)
+        for fd in (table_fd, write_fd, status_fd):
+            os.close(fd)
         self.pid = self.frame("H")[0]
         return self
 
@@ -67,6 +73,7 @@ class Rig:
         self.link.close()
         self.table.close()
         os.close(self._output_fd)
+        os.close(self._status_fd)
 
     # --- as the engine would --------------------------------------------------------------------------------------
 
@@ -109,66 +116,67 @@ class Rig:
 
     def outcome(self, serial: int) -> Any:
         """Value or failure of a lease, as soon as it is there."""
-        return self.until(lambda: self.outcomes().get(serial, _NOTHING))
-
-    def outcomes(self) -> dict[int, Any]:
-        """Values and failures so far."""
-        found: dict[int, Any] = {}
-        for letter, body in self.frames:
-            if letter == "D":
-                for serial, _, nodes, values, _, ends in body[1]:
-                    assert len(nodes) == len(values) == len(ends)
-                    found.update(zip(range(serial, serial + len(values)), values, strict=True))
-            elif letter == "E":
-                found.update({row[0]: row[5] for row in body[1]})
-        return found
+        return self.until(lambda: self.outcomes.get(serial, NOTHING))
 
     def frame(self, letter: str, count: int = 1) -> Any:
         """Body of the n-th frame with this letter."""
 
         def look() -> Any:
             bodies = [body for name, body in self.frames if name == letter]
-            return bodies[count - 1] if len(bodies) >= count else _NOTHING
+            return bodies[count - 1] if len(bodies) >= count else NOTHING
 
         return self.until(look)
 
     def exited(self) -> int:
         """Wait status of the worker, once it is gone."""
-        return int(self.until(lambda: _NOTHING if self.status is None else self.status))
+        return int(self.until(lambda: NOTHING if self.status is None else self.status))
 
     def printed(self, text: str) -> str:
         """The worker's output so far, once it contains this text."""
-        return str(self.until(lambda: self.output.tail() if text in self.output.tail() else _NOTHING))
+        return str(self.until(lambda: self.output.tail() if text in self.output.tail() else NOTHING))
 
     def until(self, look: Any) -> Any:
         """Pump messages until `look` finds something."""
         deadline = time.monotonic() + DEADLINE_S
-        while (found := look()) is _NOTHING:
+        while (found := look()) is NOTHING:
             assert time.monotonic() < deadline, f"nothing came; frames: {self.frames}, output: {self.output.tail()}"
-            self.pump(0.5)
+            self.pump(0.02)
         return found
 
     def pump(self, timeout_s: float) -> None:
         """Take in what there is; wait for it at most so long."""
-        self.link.arm()
-        select.select([self.link.fileno(), self._output_fd, self.launcher.fileno()], [], [], timeout_s)
+        if self.link.arm():
+            select.select([self.link.fileno(), self._output_fd, self._status_fd], [], [], timeout_s)
         self.link.disarm()
         self.link.drain_bell()
         control, work = self.link.receive()
-        self.frames += [(frame[:1].decode(), orjson.loads(frame[1:])) for frame in (*control, *work)]
-        try:
-            while data := os.read(self._output_fd, 65_536):
-                self.output_bytes += len(data)
-                self.output.feed(data)
-        except BlockingIOError:
-            pass
-        for event in self.launcher.receive():
-            if event["did"] == "worker_exited":
-                self.status = event["status"]
+        for frame in (*control, *work):
+            self._take(frame[:1].decode(), orjson.loads(frame[1:]))
+        while data := _read(self._output_fd):
+            self.output_bytes += len(data)
+            self.output.feed(data)
+        if status := _read(self._status_fd):
+            self.status = int(status)
+
+    def _take(self, letter: str, body: Any) -> None:
+        self.frames.append((letter, body))
+        if letter == "D":
+            for serial, _, nodes, values, _, ends in body[1]:
+                assert len(nodes) == len(values) == len(ends)
+                self.outcomes.update(zip(range(serial, serial + len(values)), values, strict=True))
+        elif letter == "E":
+            self.outcomes.update({row[0]: row[5] for row in body[1]})
 
 
-class _Nothing:
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, 65_536)
+    except BlockingIOError:
+        return b""
+
+
+class Nothing:
     """What `look` returns when it has found nothing yet."""
 
 
-_NOTHING = _Nothing()
+NOTHING = Nothing()

@@ -1,0 +1,364 @@
+"""Mode "process" with a real worker: what comes back, what stops it, what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.protocol.states import LeaseState
+from tests.unit.host.rig import NOTHING, Rig
+
+CANCEL, TIMEOUT = 1, 2
+CONTEXT: dict[str, Any] = {"context": True, "context_arg": "ctx"}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Rig]:
+    """One worker for tests that leave it as they found it."""
+    with Rig() as rig:
+        yield rig
+        rig.drain()
+        assert rig.exited() == 0
+
+
+# --- results --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("handler", "shape", "item", "value"),
+    [
+        ("add_one", "one", 1, 2),
+        ("add", "args", [1, 2], 3),
+        ("add", "call", [[1], {"y": 5}], 6),
+        ("total", "parents", [1, 2, 3], 6),
+        ("total", "template", [[[1, {"!": ["ref", 0]}], {}], [41]], 42),
+        ("registered", "one", 4, 8),
+        ("math:sqrt", "one", 2.25, 1.5),
+        ("add_one_async", "one", 1, 2),
+        ("make_coroutine", "one", 1, 2),
+        ("is_worker", "one", None, True),
+        ("echo", "one", {"!": ["tree", ["T", ["a"]]]}, {"!": ["tree", ["T", ["a"]]]}),
+    ],
+)
+def test_a_task_of_each_shape(shared: Rig, handler: str, shape: str, item: Any, value: Any) -> None:
+    assert shared.run(handler, item, shape=shape) == [value]
+
+
+def test_ten_thousand_tasks_come_back_once_and_in_order(shared: Rig) -> None:
+    kind = shared.kind("add_one", "one")
+    for _ in range(10):
+        first = shared.lease(kind, list(range(1000)))
+        assert [shared.outcome(first + i) for i in range(1000)] == list(range(1, 1001))
+    groups = [group for letter, body in shared.frames if letter == "D" for group in body[1]]
+    serials = [group[0] + i for group in groups for i in range(len(group[2]))]
+    assert len(serials) == len(set(serials))
+    assert all(group[5] == sorted(group[5]) for group in groups)
+
+
+def test_what_a_later_task_changes_was_sent_as_it_was(shared: Rig) -> None:
+    values = shared.run("keep", 1, 2, 3, *range(100), shape="one")
+    assert values[:3] == [[1], [1, 2], [1, 2, 3]]
+
+
+def test_results_that_do_not_fit_into_one_frame(shared: Rig) -> None:
+    assert shared.run("repeat", *[50_000] * 60, shape="one") == ["x" * 50_000] * 60
+
+
+def test_claimed_leases_run_and_revoked_ones_do_not(shared: Rig) -> None:
+    kind = shared.kind("add_one", "one")
+    first, count = shared.serial, 20
+    shared.serial += count
+    shared.table.grant(first, count)
+    revoked = shared.table.revoke([first, first + 7, first + 19])
+    assert len(revoked) == 3
+    assert shared.link.send(
+        b'L[[%d,7,"r",%d,%b,0,%b]]' % (first, kind, str([0] * count).encode(), str([1] * count).encode())
+    )
+    shared.outcome(first + 18)
+    assert set(range(first, first + count)) - set(shared.outcomes) == set(revoked)
+    assert shared.table.states(first, 2) == bytes([LeaseState.REVOKED, LeaseState.RUNNING])
+
+
+# --- failures -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind", "type_name"),
+    [
+        ("refuse", "error", "ValueError"),
+        ("raise_own", "error", "tests.unit.host.worker_handlers.OwnConstructor"),
+        ("leave", "error", "SystemExit"),
+        ("interrupt", "error", "KeyboardInterrupt"),
+        ("recurse", "error", "RecursionError"),
+        ("exhaust", "memory", "MemoryError"),
+        ("skip", "skipped", "actors.protocol.errors.SkipNode"),
+        ("unstorable", "payload", "actors.protocol.errors.PayloadError"),
+        ("return_generator", "error", "actors.protocol.errors.HandlerRefused"),
+        ("generate", "error", "actors.protocol.errors.HandlerRefused"),
+        ("generate_async", "error", "actors.protocol.errors.HandlerRefused"),
+        ("raise_stop_iteration", "error", "StopIteration"),
+        ("leave_async", "error", "SystemExit"),
+        ("KEPT", "error", "actors.protocol.errors.HandlerRefused"),
+        ("absent", "no-handler", "AttributeError"),
+        ("tests.unit.host.absent:f", "no-handler", "ModuleNotFoundError"),
+    ],
+)
+def test_failures_by_kind(shared: Rig, handler: str, kind: str, type_name: str) -> None:
+    failure = shared.run(handler, 1, shape="one")[0]
+    assert (failure["kind"], failure["type"]) == (kind, type_name)
+    assert shared.run("add_one", 1, shape="one") == [2], "the worker goes on"
+
+
+def test_only_the_bad_item_of_a_batch_fails(shared: Rig) -> None:
+    found = shared.run("add", [1, 2], ["a", 2], [3, 4], [5], [6, 7])
+    assert [value if isinstance(value, int) else value["type"] for value in found] == [
+        3,
+        "TypeError",
+        7,
+        "TypeError",
+        13,
+    ]
+
+
+def test_only_the_unstorable_result_of_a_batch_fails(shared: Rig) -> None:
+    found = shared.run("unstorable", 0, 1, 0, shape="one")
+    assert (found[0], found[1]["kind"], found[2]) == ("fine", "payload", "fine")
+
+
+def test_a_module_that_appears_later_is_found(shared: Rig, tmp_path: Path) -> None:
+    script = tmp_path / "late.py"
+    reference = f"file:{script}:f"
+    assert shared.run(reference, 1, shape="one")[0]["kind"] == "no-handler"
+    script.write_text("def f(x):\n    return x + 100\n")
+    assert shared.run(reference, 1, shape="one") == [101]
+
+
+# --- crashes --------------------------------------------------------------------------------------------------------
+
+
+def test_an_exit_is_seen_from_outside_with_its_last_words() -> None:
+    with Rig() as rig:
+        first = rig.lease(rig.kind("exit_hard", "one"), [7])
+        assert os.waitstatus_to_exitcode(rig.exited()) == 7
+        assert rig.table.current()[0] == first
+        rig.pump(0)
+        assert rig.output.take(first) == "last words"
+
+
+def test_a_crash_in_c_names_its_attempt_and_its_place() -> None:
+    with Rig() as rig:
+        first = rig.lease(rig.kind("crash", "one"), [7])
+        assert os.waitstatus_to_exitcode(rig.exited()) == -signal.SIGSEGV
+        assert rig.table.current()[0] == first
+        rig.pump(0)
+        text = rig.output.take(first)
+        assert text.startswith("before the crash")
+        assert "Segmentation fault" in text
+        assert "worker_handlers.py" in text
+
+
+# --- stopping -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("handler", ["say_and_wait", "sleep_long", "sleep_async", "cleanup_async"])
+@pytest.mark.parametrize(("reason", "kind"), [(CANCEL, "cancelled"), (TIMEOUT, "timeout")])
+def test_a_running_attempt_is_stopped(shared: Rig, handler: str, reason: int, kind: str) -> None:
+    text = f"{handler} {kind} runs"
+    first = shared.lease(shared.kind(handler, "one"), [text])
+    shared.printed(text)
+    shared.stop(first, reason)
+    assert shared.outcome(first)["kind"] == kind
+    assert shared.run("add_one", 1, shape="one") == [2]
+
+
+def test_the_context_tells_that_the_attempt_shall_stop(shared: Rig) -> None:
+    first = shared.lease(shared.kind("wait_politely", "one", **CONTEXT), ["polite"])
+    shared.printed("polite")
+    shared.table.ask_cancel(first, CANCEL)
+    assert shared.outcome(first) == "ended politely"
+
+
+def test_a_stop_request_for_another_attempt_harms_nobody(shared: Rig, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    first = shared.lease(shared.kind("wait_for_file", "one"), [str(go)])
+    shared.until(lambda: shared.table.current()[0] == first or NOTHING)
+    shared.stop(first - 1, CANCEL)
+    shared.stop(first + 1000, CANCEL)
+    go.touch()
+    assert shared.outcome(first) == str(go)
+
+
+def test_a_lease_that_was_claimed_and_not_started_is_stopped(shared: Rig, tmp_path: Path) -> None:
+    """The sizes of claims are learned first, so that the waiting task and its followers are one claim."""
+    go = tmp_path / "go"
+    go.touch()
+    kind = shared.kind("wait_for_file", "one")
+    shared.outcome(shared.lease(kind, [str(go)] * 300) + 299)
+    go.unlink()
+    first = shared.lease(kind, [str(go)] * 3)
+    shared.until(lambda: shared.table.current()[0] == first or NOTHING)
+    if shared.table.states(first + 2, 1) != bytes([LeaseState.RUNNING]):
+        pytest.skip("a slow moment of the machine made the claims small")
+    shared.stop(first + 1, CANCEL)
+    shared.stop(first + 2, TIMEOUT)
+    go.touch()
+    assert shared.outcome(first) == str(go)
+    assert [shared.outcome(first + i)["kind"] for i in (1, 2)] == ["cancelled", "timeout"]
+
+
+@pytest.mark.parametrize("handler", ["swallow", "in_c"])
+def test_one_that_cannot_be_stopped_is_killed(handler: str) -> None:
+    with Rig() as rig:
+        first = rig.lease(rig.kind(handler, "one"), ["runs"])
+        rig.printed("runs")
+        rig.stop(first, TIMEOUT)
+        if handler == "swallow":
+            rig.printed("swallowed")
+        os.kill(rig.pid, signal.SIGTERM)
+        assert os.waitstatus_to_exitcode(rig.exited()) == -signal.SIGTERM
+
+
+def test_results_do_not_wait_behind_a_long_task(shared: Rig, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    go.touch()
+    kind = shared.kind("wait_for_file", "one")
+    shared.outcome(shared.lease(kind, [str(go)] * 300) + 299)
+    first = shared.lease(kind, [*[str(go)] * 10, str(tmp_path / "later")])
+    assert shared.outcome(first + 9) == str(go)
+    (tmp_path / "later").touch()
+    shared.outcome(first + 10)
+
+
+def test_drain_finishes_what_runs_and_claims_nothing_more(tmp_path: Path) -> None:
+    with Rig() as rig:
+        go = tmp_path / "go"
+        kind = rig.kind("wait_for_file", "one")
+        first = rig.lease(kind, [str(go)] * 5)
+        rig.until(lambda: rig.table.current()[0] == first or NOTHING)
+        rig.drain()
+        go.touch()
+        assert rig.exited() == 0
+        assert list(rig.outcomes) == [first]
+        assert ("B", []) in rig.frames
+        assert rig.table.states(first + 1, 4) == bytes([LeaseState.LEASED] * 4)
+
+
+# --- the world ------------------------------------------------------------------------------------------------------
+
+
+def test_folder_streams_and_signals_are_put_back(shared: Rig, tmp_path: Path) -> None:
+    before = shared.run("see_world", None, shape="one")
+    assert shared.run("change_world", str(tmp_path), shape="one") == [str(tmp_path)]
+    assert shared.run("see_world", None, shape="one") == before
+
+
+def test_a_forked_child_that_returns_from_the_handler_ends(shared: Rig) -> None:
+    child = shared.run("fork_and_return", None, shape="one")[0]
+    assert child > 0
+    assert shared.run("add_one", *range(50), shape="one") == list(range(1, 51))
+    shared.until(lambda: not Path(f"/proc/{child}").exists() or NOTHING)
+
+
+def test_dead_children_are_reaped_when_idle(shared: Rig) -> None:
+    children = shared.run("leave_child", 0, 0.01, 0, shape="one")
+    for child in children:
+        shared.until(lambda child=child: not Path(f"/proc/{child}").exists() or NOTHING)
+
+
+def test_what_a_worker_started_dies_with_it() -> None:
+    with Rig() as rig:
+        pids = rig.run("leave_children", None, shape="one")[0]
+        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+        os.kill(rig.pid, signal.SIGKILL)
+        rig.exited()
+        for pid in pids:
+            rig.until(lambda pid=pid: not Path(f"/proc/{pid}").exists() or NOTHING)
+
+
+def test_counters_are_shown(shared: Rig) -> None:
+    before = shared.table.pulse()
+    shared.run("add_one", *range(10), shape="one")
+    after = shared.until(
+        lambda: shared.table.pulse() if shared.table.pulse().tasks_done >= before.tasks_done + 10 else NOTHING
+    )
+    assert after.busy_ns > before.busy_ns
+    assert after.rss_bytes > 5_000_000
+
+
+# --- context --------------------------------------------------------------------------------------------------------
+
+
+def test_a_context_knows_its_attempt(shared: Rig) -> None:
+    kind = shared.kind("describe", "one", timeout_ns=60_000_000_000, **CONTEXT)
+    first = shared.lease(kind, [1, 2], attempts=[1, 3], run="s-9")
+    assert shared.outcome(first) == [1, "s-9", first, 1, f"s-9/{first}", True]
+    assert shared.outcome(first + 1)[3] == 3
+
+
+@pytest.mark.parametrize("handler", ["describe_first", "describe_async"])
+def test_a_context_goes_where_the_signature_has_it(shared: Rig, handler: str) -> None:
+    first = shared.serial
+    assert shared.run(handler, 5, shape="one", **CONTEXT) == [[5, first]]
+
+
+def test_progress_and_log(shared: Rig) -> None:
+    first = shared.serial
+    assert shared.run("report", 1000, shape="one", **CONTEXT) == [1000]
+    told = [body for letter, body in shared.frames if letter == "P" and body[0] == first]
+    assert told[-1] == [first, 1000.0, 1000.0, "half\\ud800way"]
+    assert len(told) < 100
+    assert ("O", [first, "log", "a line"]) in shared.frames
+
+
+def test_spawned_nodes_are_sent_before_the_result(shared: Rig) -> None:
+    first = shared.serial
+    assert shared.run("spawn_two", 1, shape="one", **CONTEXT) == ["spawned"]
+    at = next(i for i, (letter, body) in enumerate(shared.frames) if letter == "S" and body[0] == first)
+    assert any(letter == "D" for letter, _ in shared.frames[at:])
+    serial, run_no, node, block = shared.frames[at][1]
+    assert (serial, run_no, node, block["n"]) == (first, 7, first, 3)
+    assert [block["kinds"][k]["handler"].rpartition(":")[2] for k in block["kind_of"]] == [
+        "add_one",
+        "registered",
+        "total",
+    ]
+    assert block["deps"] == [[], [0], [0, 1]]
+    assert block["after"] == [[], [], [1]]
+    assert block["items"][0] == 1
+    assert block["ids"] == ["first", None, None]
+
+
+def test_spawned_nodes_of_a_failed_attempt_never_were(shared: Rig) -> None:
+    first = shared.serial
+    assert shared.run("spawn_two", -1, shape="one", **CONTEXT)[0]["kind"] == "error"
+    assert not any(letter == "S" and body[0] == first for letter, body in shared.frames)
+
+
+def test_a_context_is_dead_after_its_attempt(shared: Rig) -> None:
+    assert shared.run("use_after_end", 1, 2, shape="one", **CONTEXT) == [0, len("RuntimeClosed")]
+
+
+# --- output ---------------------------------------------------------------------------------------------------------
+
+
+def test_output_belongs_to_its_attempt(shared: Rig) -> None:
+    first = shared.serial
+    shared.run("say", "one", "two", shape="one")
+    shared.run("say_on_both", "three", shape="one")
+    shared.printed("direct")
+    assert [shared.output.take(first + i) for i in range(3)] == ["one\n", "two\n", "three\nTHREE\nraw\ndirect\n"]
+
+
+def test_a_flood_is_cut_and_delays_nobody(shared: Rig) -> None:
+    first = shared.serial
+    before = shared.output_bytes
+    assert shared.run("flood", 32, shape="one") == [32]
+    assert shared.output_bytes - before >= 32 << 20
+    text = shared.output.take(first)
+    assert len(text) < 70_000
+    assert " bytes ..." in text
