@@ -34,7 +34,6 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from actors.protocol import limits
-from actors.protocol.effects import WakeAt
 from actors.protocol.errors import InvariantBroken, ProtocolError
 from actors.protocol.records import LSN_FIRST, Record
 from actors.protocol.states import step
@@ -119,6 +118,17 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryAt:
+    """Call `receive` again (with an empty batch) at this time."""
+
+    at_ns: int
+
+
+WakeAt = RetryAt
+"""Former name, still used by the core."""
+
+
+@dataclass(frozen=True, slots=True)
 class Halt:
     """Stop the shard: the log failed. Everything acknowledged is safe."""
 
@@ -132,7 +142,7 @@ class RemoveSegments:
     below: int
 
 
-PersisterEffect = WriteLog | Durable | Pause | Resume | WakeAt | Halt | RemoveSegments
+PersisterEffect = WriteLog | Durable | Pause | Resume | RetryAt | Halt | RemoveSegments
 
 
 # --- states -----------------------------------------------------------------------------------------------------
@@ -326,7 +336,7 @@ class Persister:
         if not self._paused:
             self._paused = True
             effects.append(Pause(event.message))
-        effects.append(WakeAt(self._retry_at_ns))
+        effects.append(RetryAt(self._retry_at_ns))
 
     def _broken(self, event: LogBroken, effects: list[PersisterEffect]) -> None:
         already = self.state is PersisterState.FAILED

@@ -27,7 +27,7 @@ from actors.persister import (
     PersisterState,
     RemoveSegments,
     Resume,
-    WakeAt,
+    RetryAt,
     WriteLog,
     Written,
 )
@@ -150,7 +150,7 @@ def test_none_on_a_full_disk_acknowledges_nothing_more() -> None:
 def test_s12_a_full_disk_pauses_and_resumes_by_itself() -> None:
     actor = Persister()
     give(actor, Append(records(1, 2)))
-    assert give(actor, NoSpace("no room"), now_ns=100) == [Pause("no room"), WakeAt(100 + RETRY_NS)]
+    assert give(actor, NoSpace("no room"), now_ns=100) == [Pause("no room"), RetryAt(100 + RETRY_NS)]
     assert actor.back_pressure
     assert give(actor, Append(records(3, 3)), now_ns=200) == []
     assert give(actor, now_ns=99 + RETRY_NS) == []
@@ -166,7 +166,7 @@ def test_a_disk_that_stays_full_is_announced_once_and_tried_for_ever() -> None:
     for _ in range(50):
         effects = give(actor, NoSpace("full"), now_ns=now_ns)
         pauses += sum(isinstance(effect, Pause) for effect in effects)
-        assert effects[-1] == WakeAt(now_ns + RETRY_NS)
+        assert effects[-1] == RetryAt(now_ns + RETRY_NS)
         now_ns += RETRY_NS
         assert give(actor, now_ns=now_ns) == [WriteLog(records(1, 1), sync=True)]
     assert pauses == 1
@@ -341,7 +341,7 @@ class PersisterMachine(RuleBasedStateMachine):
             elif isinstance(effect, Resume):
                 assert self.paused
                 self.paused = False
-            elif isinstance(effect, WakeAt):
+            elif isinstance(effect, RetryAt):
                 self.wake_at_ns = effect.at_ns
             elif isinstance(effect, Halt):
                 assert not self.halted

@@ -19,7 +19,7 @@ from actors.persister import (
     PersisterEffect,
     PersisterInput,
     RemoveSegments,
-    WakeAt,
+    RetryAt,
     WriteLog,
     Written,
 )
@@ -68,8 +68,8 @@ def shown(effect: PersisterEffect) -> str:
         return f"write {effect.records[0].lsn}..{effect.records[-1].lsn}" + (" sync" if effect.sync else "")
     if isinstance(effect, Durable):
         return f"durable {effect.lsn}"
-    if isinstance(effect, WakeAt):
-        return f"wake at {effect.at_ns // NS_PER_MS}"
+    if isinstance(effect, RetryAt):
+        return f"retry at {effect.at_ns // NS_PER_MS}"
     if isinstance(effect, RemoveSegments):
         return f"remove below {effect.below}"
     return type(effect).__name__.lower()
