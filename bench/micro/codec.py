@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -13,7 +13,7 @@ from bench.micro.timing import Operation
 from runtime.mail.codec import Codec
 
 BULK = 1_000
-ROW: dict[str, Any] = {"id": 17, "name": "transform", "rows": [1, 2, 3], "share": 0.25, "done": False}
+ROW: Final[dict[str, Any]] = {"id": 17, "name": "transform", "rows": [1, 2, 3], "share": 0.25, "done": False}
 
 
 def operations() -> Iterator[Operation]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from runtime.bench.figures import BenchError, Sample, ScenarioResult
@@ -24,7 +25,8 @@ def measure(
         notice: Is told what is about to run.
 
     Returns:
-        The result; with `error` set when a sample could not be taken or its results were wrong.
+        The result; with `error` set when a sample could not be taken or its results were wrong. The other scenarios
+        go on; only Python's development mode lets a mistake of the benchmark itself through, with its traceback.
     """
     ours: list[Sample] = []
     theirs: list[Sample] = []
@@ -37,7 +39,9 @@ def measure(
             if beside:
                 notice(f"{scenario.name}: sample {turn} of {repeat}, {scenario.baseline_name}")
                 theirs.append(scenario.run_baseline(setup))
-    except (BenchError, MainspringError, OSError) as wrong:
+    except Exception as wrong:
+        if sys.flags.dev_mode and not isinstance(wrong, (BenchError, MainspringError, OSError)):
+            raise
         error = f"{type(wrong).__name__}: {wrong}"
     return ScenarioResult(
         scenario=scenario.name,

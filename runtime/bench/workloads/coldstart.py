@@ -59,9 +59,6 @@ class ColdStartScenario(Scenario):
     tasks_smoke = 1
     baseline_name = "ProcessPoolExecutor in a fresh process"
 
-    def refusal(self, setup: Setup) -> str:
-        return "" if setup.tasks == 1 else "coldstart is about one task; leave --tasks out"
-
     def params(self, setup: Setup) -> dict[str, Any]:
         return {"workers": setup.workers, "idle_s": _idle_s(setup)}
 

@@ -9,6 +9,7 @@ import pytest
 
 from runtime.bench import command
 from runtime.bench.catalogue import SCENARIOS
+from runtime.bench.workloads.base import Scenario
 
 pytestmark = [
     pytest.mark.slow,
@@ -17,7 +18,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_smoke(scenario: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_smoke(scenario: Scenario, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name, baseline = scenario.name, scenario.baseline_name
     target = tmp_path / "out.json"
     code = command.main([name, "--smoke", "--against", "--repeat", "1", "--workers", "2", "--json", str(target)])

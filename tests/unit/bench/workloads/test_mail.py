@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from runtime.bench.figures import BenchError
 from runtime.bench.workloads import mail
 from runtime.bench.workloads.base import Setup
 
@@ -35,5 +36,5 @@ def test_the_other_process_echoes_then_counts() -> None:
 
 
 def test_a_message_out_of_order_is_an_error() -> None:
-    with pytest.raises(mail.BenchError, match="message 1 arrived in place of 0"):
+    with pytest.raises(BenchError, match="message 1 arrived in place of 0"):
         mail._serve(lambda message: None, lambda: [{"expect": 2}, {"serial": 1}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from runtime.bench.workloads import metg
 from runtime.bench.workloads.base import Setup
 
 
-def overhead(overhead_ns: float) -> metg.Callable[[int], float]:
+def overhead(overhead_ns: float) -> Callable[[int], float]:
     """A machine on which every task costs this much besides its work."""
     return lambda duration_ns: duration_ns / (duration_ns + overhead_ns)
 
