@@ -1,14 +1,15 @@
-"""Mainspring: a durable workflow engine that lives inside a Python program. This package is its stage and its public face.
+"""Mainspring: a durable workflow engine that lives inside a Python program. Here are its stage and its public face.
 
     from runtime import Flow, NodeType, Priority, Retry, Runtime, TaskRegistry
 
-What is imported from here is public; everything else may change. Names are loaded when they are first asked for, so that
-`import runtime` costs a worker or a command-line program nothing.
+What is imported from here is public; everything else may change. Names are loaded when they are first asked for, so
+that `import runtime` costs a worker or a command-line program nothing.
 
-Reading order of the face: `config` (what can be set), `registry` and `reference` (tasks and their names), `flow` (graphs),
-`dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and `views` (from the engine's word to the caller's),
-`submitter` and `engine` (the blocking face), `aio` (the asyncio face), `mapping` and `iterate` (map), `executor`.
-Below it: `host` (processes), `mail` (queues and values), `storage` (disk), `profile`, `bench`, `cli`.
+Reading order of the face: `config` (what can be set), `registry` and `reference` (tasks and their names), `flow`
+(graphs), `dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and `views` (from the engine's word
+to the caller's), `submitter` and `engine` (the blocking face), `aio` (the asyncio face), `mapping` and `iterate`
+(map), `executor`. Below it: `host` (processes), `mail` (queues and values), `storage` (disk), `profile`, `bench`,
+`cli`.
 
 Knows processes, disks and clocks. Decides nothing: that is what `actors` is for.
 """

@@ -177,7 +177,11 @@ class AsyncRuntime(AsyncSubmitter):
         self._opened = self._closed = False
 
     async def open(self) -> Self:
-        """Start the engine and recover the folder. Raises as `Runtime`."""
+        """Start the engine and recover the folder.
+
+        Raises:
+            RuntimeClosed: It was opened before. StateFolderError, EngineUnavailable, ...: as `Runtime`.
+        """
         if self._opened:
             raise RuntimeClosed("an AsyncRuntime is opened once")
         self._opened = True
@@ -193,12 +197,34 @@ class AsyncRuntime(AsyncSubmitter):
         return dict(self._client.intake.recovery)
 
     async def run(self, flow: Flow, /, *, run_id: str | None = None, timeout: float | None = None) -> AsyncRunHandle:
-        """Submit a flow, wait for its end and raise if it did not succeed. See `runtime.engine.Runtime.run`."""
+        """Submit a flow, wait for its end and raise if it did not succeed.
+
+        Args:
+            flow: The flow.
+            run_id: Identity of the run, see `submit`.
+            timeout: Seconds to wait; None waits as long as it takes.
+
+        Returns:
+            The handle, whose results can be taken.
+
+        Raises:
+            TaskFailed: A node failed. WaitTimeout: the time is over; the run goes on. Otherwise as `submit`.
+        """
         handle = await self.submit(flow, run_id=run_id)
         return await handle.raise_if_failed(timeout)
 
     async def handle(self, run_id: str) -> AsyncRunHandle:
-        """A handle of a run of any session and program, by its id. Raises UnknownRun."""
+        """Find a run of any session and program again.
+
+        Args:
+            run_id: Its id.
+
+        Returns:
+            A handle.
+
+        Raises:
+            UnknownRun: The folder has no such run, or no longer.
+        """
         handle = AsyncRunHandle(self._client, run_id, foreign=True)
         handle.seq = 0
         await handle.look(watch=True)
@@ -218,7 +244,14 @@ class AsyncRuntime(AsyncSubmitter):
                 return
 
     async def as_completed(self, handles: Iterable[A]) -> AsyncIterator[A]:
-        """The handles in the order in which they end."""
+        """Wait for handles, one after the other.
+
+        Args:
+            handles: Of this runtime.
+
+        Returns:
+            The handles in the order in which they end.
+        """
         ended: asyncio.Queue[A] = asyncio.Queue()
         waiting = list(handles)
         reader = self._client.reader
@@ -239,7 +272,12 @@ class AsyncRuntime(AsyncSubmitter):
         return found
 
     async def close(self, drain: bool = True, timeout: float | None = None) -> None:
-        """Stop: take nothing more, and end the engine. See `runtime.engine.Runtime.close`."""
+        """Stop: take nothing more, and end the engine. Again is harmless. See `runtime.engine.Runtime.close`.
+
+        Args:
+            drain: Wait until what was submitted is durable, and let running attempts finish.
+            timeout: Seconds for that; None for `config.DRAIN_TIMEOUT_S`.
+        """
         if self._closed or not self._opened:
             return
         self._closed = True

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from actors.protocol.errors import TaskFailed, UnknownRun, WaitTimeout
 from actors.protocol.states import RunState
 from runtime import outcome, views
-from runtime.handle import POLL_MAX_S, POLL_S, Handle
+from runtime.handle import POLL_MAX_S, POLL_S
+from runtime.handle_base import Handle
 from runtime.host.client import EngineClient, read_answer
 from runtime.host.pending import ENDED, ERROR, OPEN, VALUE, Pending, Query
 from runtime.views import Counts, NodeStatus, Progress, ResultRow, RunStatus, StoryEvent

@@ -11,7 +11,7 @@ without copying anything; the caller then takes the slower path that knows the r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from actors.protocol import limits
 from actors.protocol.errors import PayloadTooLarge
@@ -79,8 +79,13 @@ def encode_call(
     else:
         text = codec.encode_list(list(args), pickle=pickle, blob_key=blob_key)
     if len(text) > ITEM_BYTES_MAX:
-        raise PayloadTooLarge(f"the arguments together take {len(text):,} bytes; pass them as one list or dict", "$")
+        refuse_long_item(len(text))
     return text
+
+
+def refuse_long_item(size: int) -> NoReturn:
+    """Raise PayloadTooLarge for a call whose arguments are too long together."""
+    raise PayloadTooLarge(f"the arguments together take {size:,} bytes; pass them as one list or dict", "$")
 
 
 def _no_reference(value: object) -> None:

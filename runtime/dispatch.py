@@ -21,7 +21,7 @@ from actors.protocol import limits
 from actors.protocol.errors import CallerError, ConfigurationError
 from actors.protocol.graph import GraphBuilder, encode
 from actors.protocol.kinds import Shape
-from runtime.calls import ANY_KEY, NoBlobs, encode_call, shape_of
+from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, refuse_long_item, shape_of
 from runtime.config import RuntimeConfig
 from runtime.flow import Flow
 from runtime.host.client import EngineClient
@@ -46,9 +46,24 @@ _UNKNOWN: Final = -1
 
 
 class Plan:
-    """What is known of one function with one set of options. `one` is the number of its kind of shape "one"."""
+    """What is known of one function with one set of options.
 
-    __slots__ = ("args", "dispatch", "fn", "kwargs", "numbers", "one", "options", "own_options", "pickle", "plain")
+    `one` and `many` are the numbers of its kinds of shape "one" and "args", kept apart because they are needed often.
+    """
+
+    __slots__ = (
+        "args",
+        "dispatch",
+        "fn",
+        "kwargs",
+        "many",
+        "numbers",
+        "one",
+        "options",
+        "own_options",
+        "pickle",
+        "plain",
+    )
 
     def __init__(self, dispatch: Dispatch, fn: Callable[..., Any], options: TaskOptions) -> None:
         self.dispatch = dispatch
@@ -58,7 +73,7 @@ class Plan:
         self.numbers: dict[str, int] = {}
         self.own_options = SUBMIT_OPTIONS - _taken_by(self.fn)
         self.plain = not (self.args or self.kwargs)
-        self.one = _UNKNOWN
+        self.one = self.many = _UNKNOWN
 
     def kind(self, shape: Shape) -> dict[str, Any]:
         """The task kind of this function for a shape of arguments."""
@@ -155,12 +170,19 @@ class Dispatch:
         plan = self.plans.get(fn)
         if plan is None:
             plan = self.plan(fn)
-        if kwargs or not plan.plain or len(args) != 1:
+        if kwargs or not plan.plain:
             return self._send_call(make, plan, args, kwargs)
-        item = self.codec.encode(args[0], pickle=plan.pickle, blob_key=ANY_KEY)
-        if plan.one < 0:
-            plan.one = plan.number("one")
-        return self.client.send_task(plan.one, item, make(self.client))
+        if len(args) == 1:
+            item = self.codec.encode(args[0], pickle=plan.pickle, blob_key=ANY_KEY)
+            if plan.one < 0:
+                plan.one = plan.number("one")
+            return self.client.send_task(plan.one, item, make(self.client))
+        item = self.codec.encode_list(list(args), pickle=plan.pickle, blob_key=ANY_KEY)
+        if len(item) > ITEM_BYTES_MAX:
+            refuse_long_item(len(item))
+        if plan.many < 0:
+            plan.many = plan.number("args")
+        return self.client.send_task(plan.many, item, make(self.client))
 
     def _send_call(self, make: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs and not plan.own_options.isdisjoint(kwargs):
@@ -225,7 +247,7 @@ class Dispatch:
         """The options among the keywords, as a dispatch that has them; the run id; the handler's keywords."""
         changes = {name: kwargs[name] for name in plan.own_options & kwargs.keys() if name != "run_id"}
         rest = {name: value for name, value in kwargs.items() if name not in plan.own_options}
-        run_id = kwargs["run_id"] if "run_id" in plan.own_options else None
+        run_id = kwargs.get("run_id") if "run_id" in plan.own_options else None
         other = self.with_options(changes) if changes else self  # type: ignore[arg-type]  # a subset of Options
         return other, run_id, rest
 

@@ -28,7 +28,8 @@ from runtime import views, waiting
 from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Retention, RuntimeConfig
 from runtime.dispatch import Dispatch
 from runtime.flow import Flow
-from runtime.handle import RunHandle, SyncHandle, attach
+from runtime.handle import RunHandle, attach
+from runtime.handle_base import SyncHandle
 from runtime.host.client import EngineClient, EngineStarter
 from runtime.host.handlers import inside_worker
 from runtime.host.starter import ProcessStarter
@@ -136,7 +137,13 @@ class Runtime(Submitter):
         return handle.raise_if_failed(left)
 
     def handle(self, run_id: str) -> RunHandle:
-        """A handle of a run of any session and program, by its id.
+        """Find a run of any session and program again.
+
+        Args:
+            run_id: Its id.
+
+        Returns:
+            A handle.
 
         Raises:
             UnknownRun: The folder has no such run, or no longer.
@@ -155,11 +162,31 @@ class Runtime(Submitter):
                 return
 
     def wait(self, handles: Iterable[A], timeout: float | None = None, *, first: bool = False) -> tuple[set[A], set[A]]:
-        """Wait for all handles, or with `first` for one of them. Returns those that ended, and the others."""
+        """Wait for all handles, or for the first that ends.
+
+        Args:
+            handles: Of this runtime.
+            timeout: Seconds; None waits as long as it takes.
+            first: Return when one has ended.
+
+        Returns:
+            Those that ended, and the others.
+        """
         return waiting.wait(handles, timeout, first=first)
 
     def as_completed(self, handles: Iterable[A], timeout: float | None = None) -> Iterator[A]:
-        """The handles in the order in which they end. Raises WaitTimeout when the time for all of them is over."""
+        """Wait for handles, one after the other.
+
+        Args:
+            handles: Of this runtime.
+            timeout: Seconds for all of them; None waits as long as it takes.
+
+        Returns:
+            The handles in the order in which they end.
+
+        Raises:
+            WaitTimeout: The time is over; the tasks go on.
+        """
         return waiting.as_completed(handles, timeout)
 
     def statistics(self) -> dict[str, Any]:

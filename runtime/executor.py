@@ -276,7 +276,15 @@ class Executor(BaseExecutor):
         atexit.register(self._at_exit)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Schedule `fn(*args, **kwargs)`; returns its future at once.
+        """Schedule `fn(*args, **kwargs)`.
+
+        Args:
+            fn: Anything that can be called and pickled.
+            args: Its arguments.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            Its future, at once.
 
         Raises:
             RuntimeError: After `shutdown`. BrokenProcessPool: the initializer raised.
@@ -292,13 +300,16 @@ class Executor(BaseExecutor):
         timeout: float | None = None,
         chunksize: int = 1,
     ) -> Iterator[T]:
-        """`map(fn, *iterables)` in the workers; results in order.
+        """Call in the workers what `map(fn, *iterables)` calls here.
 
         Args:
             fn: Called with one item of each iterable.
             iterables: Read to the shortest end before this call returns.
             timeout: Seconds from this call, after which the next result raises TimeoutError.
             chunksize: Items in one call.
+
+        Returns:
+            The results in order.
 
         Raises:
             ValueError: chunksize is below 1.

@@ -178,6 +178,10 @@ class Flow:
     def link(self, before: Node[Any], after: Node[Any]) -> None:
         """Let a node wait for another one, whichever was added first.
 
+        Args:
+            before: The node that ends first.
+            after: The node that waits.
+
         Raises:
             MissingNode: A node of another flow. GraphError: Both are the same node.
         """
@@ -185,7 +189,13 @@ class Flow:
         self._columns = None
 
     def node(self, name: str | int) -> Node[Any]:
-        """The node with this id or number.
+        """Find a node.
+
+        Args:
+            name: Its id or number.
+
+        Returns:
+            The node.
 
         Raises:
             MissingNode: There is none.
@@ -196,11 +206,25 @@ class Flow:
         return Node(self, index)
 
     def id_of(self, index: int) -> str:
-        """The id of a node by its number: the given one, or the number as text."""
+        """The id of a node.
+
+        Args:
+            index: Its number.
+
+        Returns:
+            The given id, or the number as text.
+        """
         return self._builder.id_of(index)
 
     def index_of(self, name: str) -> int | None:
-        """Number of the node with this given id; None when no node was given it."""
+        """The number of a node.
+
+        Args:
+            name: The id that it was given.
+
+        Returns:
+            Its number; None when no node was given this id.
+        """
         return self._builder.index_of(name)
 
     def _index(self, node: Node[Any]) -> int:
@@ -270,6 +294,9 @@ class Flow:
             blob_key: Run key that names their folder.
             node_type_for: The runtime's rule from the node type that a task names to the one that serves it.
             run_id: Identity of the run, when the caller chose one.
+
+        Returns:
+            The bytes.
 
         Raises:
             CycleError: With the ids on one cycle. UnknownNodeType: a task names a node type that is not there.

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from actors.protocol.errors import TaskFailed, UnknownRun, WaitTimeout
 from actors.protocol.states import RunState
 from runtime import outcome, views
-from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, Numbered
-from runtime.views import Counts, NodeStatus, Progress, ResultRow, RunStatus, StoryEvent
+from runtime.handle_base import SyncHandle
+from runtime.host.pending import ENDED, ERROR, OPEN, VALUE
+from runtime.views import Counts, NodeStatus, Progress, RunStatus, StoryEvent
 
 if TYPE_CHECKING:
     from runtime.flow import Node
@@ -31,87 +32,6 @@ POLL_S = 0.1
 POLL_MAX_S = 1.0
 
 
-class Handle(Numbered):
-    """What all handles have, without waiting."""
-
-    __slots__ = ("_client", "_key")
-
-    def __init__(self, client: EngineClient, key: str | None = None) -> None:
-        self._state = OPEN
-        self._value = None
-        self._hooks = None
-        self._client = client
-        self._key = key
-
-    @property
-    def run_id(self) -> str:
-        """Identity of the run in its state folder, for `rt.handle(run_id)`."""
-        return self._key or f"{self._client.session}-{self.seq}"
-
-    def done(self) -> bool:
-        """Whether it has ended, as far as this program was told."""
-        return self._state != OPEN
-
-    def __repr__(self) -> str:
-        words = {OPEN: "open", VALUE: "succeeded", WIRE: "succeeded", FAILED: "failed", ERROR: "lost", ENDED: "ended"}
-        return f"<{type(self).__name__} {self.run_id} {words[self._state]}>"
-
-    def _when_done(self, call: Callable[[Any], object]) -> None:
-        if not self._client.reader.add_hook(self, call):
-            call(self)
-
-
-class SyncHandle(Handle):
-    """Questions that block until the engine has answered. Their answers tell of nothing that could still be lost."""
-
-    __slots__ = ()
-
-    def cancel(self) -> bool:
-        """Ask to cancel what has not ended.
-
-        Returns:
-            True: recorded, and a crash does not undo it. What waits never starts; what runs is stopped, first
-            cooperatively, then by signals. False: it had ended before.
-        """
-        if self._state != OPEN:
-            return False
-        client = self._client
-        return bool(client.answer_of(client.ask_cancel(self.run_id, None)))
-
-    def story(self) -> list[StoryEvent]:
-        """What happened to it, in order, with causes.
-
-        Raises:
-            UnknownRun: The engine no longer keeps it.
-        """
-        return views.read_story(self._ask(views.ask_story(self.run_id)))
-
-    def why(self) -> str:
-        """Why it is not running now, in words.
-
-        Raises:
-            UnknownRun: The engine no longer keeps it.
-        """
-        return str(self._ask(views.ask_why(self.run_id))["text"])
-
-    def _ask(self, request: views.Request) -> Any:
-        return self._client.answer_of(self._client.ask(*request))
-
-    def _wait(self, timeout: float | None) -> None:
-        if not self._state and not self._client.wait(self, timeout):
-            raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
-
-    def _rows(self, which: str, node: int | str | None = None) -> list[ResultRow]:
-        """All pages of a table of results."""
-        found: list[ResultRow] = []
-        first: int | None = 0
-        while first is not None:
-            reply = self._ask(views.ask_results(self.run_id, first, node, which))
-            found += views.read_results(reply)
-            first = reply.get("next")
-        return found
-
-
 class TaskHandle(SyncHandle, Generic[R_co]):
     """A single task."""
 
@@ -122,6 +42,9 @@ class TaskHandle(SyncHandle, Generic[R_co]):
 
         Args:
             timeout: Seconds; None waits as long as it takes.
+
+        Returns:
+            What the handler returned, equal and of the same types.
 
         Raises:
             TaskFailed: It failed; `__cause__` is the handler's exception where it could be rebuilt. Its kinds
@@ -138,7 +61,13 @@ class TaskHandle(SyncHandle, Generic[R_co]):
         return outcome.value_of(self, self._client, self.run_id)  # type: ignore[no-any-return]
 
     def exception(self, timeout: float | None = None) -> TaskFailed | None:
-        """Wait for the end; the exception that `result` would raise, None when it succeeded.
+        """Wait for the end.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Returns:
+            The exception that `result` would raise; None when the task succeeded.
 
         Raises:
             WaitTimeout: The time is over. RuntimeClosed, ...: As `result`.
@@ -165,7 +94,11 @@ class TaskHandle(SyncHandle, Generic[R_co]):
         return status.progress or Progress(float(status.done), 1)
 
     def add_done_callback(self, call: Callable[[TaskHandle[R_co]], object]) -> None:
-        """Call with this handle when it has ended, at once if it has. In the reading thread: be quick."""
+        """Be called when it has ended; at once if it has.
+
+        Args:
+            call: Called with this handle, in the thread that reads the engine's frames: be quick.
+        """
         self._when_done(call)
 
     def _fetch(self) -> None:
@@ -231,6 +164,9 @@ class RunHandle(SyncHandle):
         Args:
             timeout: Seconds; None waits as long as it takes.
 
+        Returns:
+            How it ended.
+
         Raises:
             WaitTimeout: The time is over; the run goes on. RuntimeClosed, ...: As `TaskHandle.result`.
         """
@@ -257,6 +193,9 @@ class RunHandle(SyncHandle):
                 several, a dictionary of theirs by id.
             timeout: Seconds; None waits as long as it takes.
 
+        Returns:
+            What the node's handler returned.
+
         Raises:
             TaskFailed: The node did not succeed, see `TaskHandle.result`.
             MissingNode: There is no such node. UnknownRun: the engine no longer keeps the run.
@@ -270,7 +209,13 @@ class RunHandle(SyncHandle):
         return outcome.value_of_row(self._rows("all", name)[0], codec, self.run_id)
 
     def results(self, timeout: float | None = None) -> dict[str, Any]:
-        """Wait for the end of the run; the values of all nodes that succeeded, by id.
+        """Wait for the end of the run and take all results.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Returns:
+            The values of the nodes that succeeded, by id.
 
         Raises:
             UnknownRun: The engine no longer keeps the run. WaitTimeout: The time is over.
@@ -279,7 +224,17 @@ class RunHandle(SyncHandle):
         return outcome.values_of_rows(self._rows("all"), self._client.codec)
 
     def exception(self, timeout: float | None = None) -> TaskFailed | None:
-        """Wait for the end; why the run did not succeed (its first failure), or None."""
+        """Wait for the end of the run.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Returns:
+            Why the run did not succeed: its first failure; None when it did.
+
+        Raises:
+            WaitTimeout: The time is over; the run goes on. RuntimeClosed, ...: As `TaskHandle.result`.
+        """
         self.wait(timeout)
         error = outcome.run_error(self._value, self._client.codec)
         if error is None or len(self._value) > 4:
@@ -291,7 +246,17 @@ class RunHandle(SyncHandle):
         return outcome.error_of_row(rows[0], self._client.codec, self.run_id) if rows else error
 
     def raise_if_failed(self, timeout: float | None = None) -> RunHandle:
-        """Wait for the end; raise the run's exception unless it succeeded. Returns the handle."""
+        """Wait for the end and raise the run's exception, unless it succeeded.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Returns:
+            This handle.
+
+        Raises:
+            TaskFailed: See `exception`. WaitTimeout: the time is over; the run goes on.
+        """
         error = self.exception(timeout)
         if error is not None:
             raise error
@@ -314,7 +279,14 @@ class RunHandle(SyncHandle):
         return Counts(*found) if found else None
 
     def node(self, name: Node[Any] | int | str) -> NodeView:
-        """A node, by itself, its id or its number."""
+        """Look at one node.
+
+        Args:
+            name: The node, its id or its number.
+
+        Returns:
+            Its view, which asks when it is asked.
+        """
         return NodeView(self, name if isinstance(name, (int, str)) else name.index)
 
     def nodes(self) -> list[NodeStatus]:
@@ -328,7 +300,11 @@ class RunHandle(SyncHandle):
         return found
 
     def add_done_callback(self, call: Callable[[RunHandle], object]) -> None:
-        """Call with this handle when the run has ended, at once if it has. In the reading thread: be quick."""
+        """Be called when the run has ended; at once if it has.
+
+        Args:
+            call: Called with this handle, in the thread that reads the engine's frames: be quick.
+        """
         self._when_done(call)
 
     # --- runs of other sessions -----------------------------------------------------------------------------------

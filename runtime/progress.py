@@ -49,7 +49,7 @@ def show_progress(handle: RunHandle, name: str, deadline: float | None, wanted: 
 
 def _bar(name: str) -> AbstractContextManager[Update]:
     try:
-        import rich.progress  # 60 ms, and only on a terminal
+        import rich.progress  # lazy: 60 ms, and only on a terminal
     except ImportError:
         return _plain_bar(name)
     return _rich_bar(name, rich.progress.Progress)
@@ -57,8 +57,8 @@ def _bar(name: str) -> AbstractContextManager[Update]:
 
 @contextmanager
 def _rich_bar(name: str, progress_class: type) -> Iterator[Update]:
-    from rich.console import Console  # lazy as above
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.console import Console  # lazy: as above
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn  # lazy: as above
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = progress_class(*columns, TextColumn("{task.fields[bad]}"), console=Console(stderr=True), auto_refresh=False)

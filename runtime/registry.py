@@ -15,7 +15,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
@@ -103,7 +103,7 @@ class TaskOptions:
         return replace(self, **changes)
 
 
-DEFAULT_OPTIONS = TaskOptions()
+DEFAULT_OPTIONS: Final = TaskOptions()
 
 
 class Task(Generic[P, R]):
@@ -131,6 +131,9 @@ class Task(Generic[P, R]):
 
         Args:
             changes: Options to change, see `TaskOptions`.
+
+        Returns:
+            A task of its own.
 
         Raises:
             ConfigurationError: An option is unknown or out of range.
@@ -195,7 +198,14 @@ class TaskRegistry:
         return task
 
     def find(self, fn: Callable[..., Any]) -> Task[..., Any] | None:
-        """The task made of this function here, if any, so that the bare function is run with the task's options."""
+        """Find the task that was made of a function here, so that the bare function is run with its options.
+
+        Args:
+            fn: The function.
+
+        Returns:
+            Its task; None when it was not registered.
+        """
         task = self._tasks.get(f"{getattr(fn, '__module__', '')}:{getattr(fn, '__qualname__', '')}")
         return task if task is not None and task.fn is fn else None
 

@@ -10,7 +10,8 @@ from runtime.calls import BlobNeeded
 from runtime.config import Priority
 from runtime.dispatch import Dispatch
 from runtime.flow import Flow
-from runtime.handle import Handle, RunHandle, TaskHandle
+from runtime.handle import RunHandle, TaskHandle
+from runtime.handle_base import Handle
 from runtime.host.client import EngineClient
 from runtime.host.pending import ERROR
 from runtime.host.submissions import fresh

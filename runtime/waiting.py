@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from actors.protocol.errors import WaitTimeout
-from runtime.handle import SyncHandle
+from runtime.handle_base import SyncHandle
 from runtime.host.pending import VALUE, Numbered
 
 Waited = TypeVar("Waited", bound=SyncHandle)

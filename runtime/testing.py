@@ -1,0 +1,331 @@
+"""For tests of programs that use Mainspring: the real face, without processes.
+
+    def test_etl():
+        with inline_runtime(tasks) as rt:
+            assert rt.submit(transform, rows).result() == 3
+
+`inline_runtime` runs every task in one thread of the test's own process: breakpoints, coverage and patches work,
+and it opens in milliseconds. Submissions, values, graphs, trigger rules, retries and questions are the real thing,
+decided by the real scheduler. What needs processes is not there: timeouts and cancels do not stop what runs,
+nothing runs side by side, nothing is on disk but large values. `temporary_runtime` is a whole runtime in a folder
+that is removed.
+
+What a crash leaves behind: a temporary folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import orjson
+
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from actors.protocol.errors import AttemptCancelled, AttemptTimeout, ControlSignal, PayloadError, SkipNode
+from actors.protocol.kinds import Kind
+from actors.protocol.states import FailureKind
+from actors.queries import Queries
+from actors.run import Run
+from actors.scheduler import Scheduler
+from runtime.config import NodeType, main_script
+from runtime.context import TaskContext
+from runtime.engine import Runtime
+from runtime.host import decode
+from runtime.host.attempts import arguments, insert_context, new_loop
+from runtime.host.handlers import Handler, load
+from runtime.host.results import Place
+from runtime.mail.bell import Bell
+from runtime.mail.blobs import BlobStore
+from runtime.mail.codec import Codec
+from runtime.mail.failure import failure_of
+from runtime.mail.link import Link, LinkEnds, create_link
+from runtime.registry import Task, TaskRegistry
+
+if TYPE_CHECKING:
+    from runtime.host.station import Station
+
+_SHARE: Final = 64
+"""Tasks taken at a time."""
+_IDLE_S: Final = 0.05
+_FILE: Final = "file:"
+
+
+@contextmanager
+def inline_runtime(tasks: TaskRegistry | None = None, *, node_types: tuple[NodeType, ...] = ()) -> Iterator[Runtime]:
+    """A runtime whose tasks run in a thread of this process. See the module.
+
+    Args:
+        tasks: As for `Runtime`.
+        node_types: Likewise; only their names matter.
+    """
+    folder = tempfile.mkdtemp(prefix="mainspring-test-")
+    try:
+        starter = InlineStarter(folder, [n.name for n in node_types] or ["default"])
+        with Runtime(folder, tasks, node_types=node_types, durability="none", starter=starter) as rt:
+            yield rt
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def temporary_runtime(tasks: TaskRegistry | None = None, **options: Any) -> Iterator[Runtime]:
+    """A whole runtime, with processes, in a folder that is removed at the end.
+
+    Args:
+        tasks: As for `Runtime`.
+        options: Likewise. `durability` is "none" unless given.
+    """
+    folder = tempfile.mkdtemp(prefix="mainspring-test-")
+    try:
+        with Runtime(os.path.join(folder, "state"), tasks, **{"durability": "none", **options}) as rt:
+            yield rt
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class InlineStarter:
+    """An `EngineStarter` whose engine is a thread. What it knows outlives `crash`, as the log would.
+
+    Args:
+        state_dir: Folder of the large values.
+        node_types: Names that tasks may use.
+    """
+
+    def __init__(self, state_dir: str | os.PathLike[str], node_types: list[str]) -> None:
+        self._blobs = BlobStore(Path(state_dir) / "blobs", fsync=False)
+        self._node_types = node_types
+        self._scheduler = Scheduler(node_types)
+        self._news: deque[dict[str, Any]] = deque()
+        self._bell = Bell.create()
+        self._engine: InlineEngine | None = None
+        self._stopped = False
+
+    def start(self) -> LinkEnds:
+        """Start the thread on a new link."""
+        ends = create_link()
+        self._engine = InlineEngine(ends.dup(), self._scheduler, self._blobs, self._node_types, self._ended)
+        self._engine.start()
+        return ends
+
+    def crash(self) -> None:
+        """End the engine without a word, as SIGKILL would, after the task that runs."""
+        if self._engine is not None:
+            self._engine.kill()
+
+    def fileno(self) -> int:
+        """Readable when the engine has ended."""
+        return -1 if self._stopped else self._bell.read_fd
+
+    def news(self) -> list[dict[str, Any]]:
+        """What happened."""
+        if not self._stopped:
+            self._bell.drain()
+        found = list(self._news)
+        self._news.clear()
+        return found
+
+    def stop(self) -> None:
+        """End everything."""
+        if self._stopped:
+            return
+        if self._engine is not None:
+            self._engine.kill()
+        self._stopped = True
+        self._bell.close()
+
+    def _ended(self, status: int) -> None:
+        self._news.append({"did": "engine_exited", "status": status})
+        self._bell.ring()
+
+
+class InlineEngine:
+    """The engine's side of a link: the real scheduler, and tasks that are called in its thread."""
+
+    def __init__(
+        self, ends: LinkEnds, scheduler: Scheduler, blobs: BlobStore, names: list[str], ended: Callable[[int], None]
+    ) -> None:
+        self._link = Link(ends, "b")
+        self._bell = ends.bell_b
+        self._scheduler = scheduler
+        self._blobs = blobs
+        self._runner = InlineRunner(Codec(blobs), names)
+        self._ended = ended
+        self._session = ""
+        self._status: int | None = None
+        self._backlog: deque[tuple[bytes, bool]] = deque()
+        core = SimpleNamespace(scheduler=scheduler, pools={}, supervisor=SimpleNamespace(state="inline"))
+        self._queries = Queries(cast("Any", core))
+        self._thread = threading.Thread(target=self._main, name="mainspring-inline", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def kill(self) -> None:
+        """End the thread; waits for the task that runs."""
+        if self._thread.is_alive():
+            self._status = 9
+            self._bell.ring()
+            self._thread.join()
+
+    def _main(self) -> None:
+        try:
+            while self._status is None:
+                self._turn()
+        finally:
+            self._scheduler.receive([msg.SessionLost(self._session)], time.monotonic_ns(), time.time_ns())
+            self._link.close()
+            self._ended(self._status or 0)
+
+    def _turn(self) -> None:
+        control, work = self._link.receive()
+        events: list[Any] = []
+        for frame in control:
+            if frame[:1] == b"H":
+                hello = orjson.loads(frame[1:])
+                self._session = hello["session"]
+                events.append(msg.SessionOpened(self._session, hello["open_seq"]))
+            else:
+                events.append(decode.face_control(self._session, frame))
+        events += decode.face_submissions(self._session, work, self._blobs.open)
+        self._decide(events or [msg.TimePassed()])
+        ran = self._run_some()
+        while self._backlog and self._link.send(self._backlog[0][0], control=self._backlog[0][1]):
+            self._backlog.popleft()
+        if not (control or work or ran or self._status is not None):
+            self._link.wait(_IDLE_S)
+
+    def _decide(self, events: list[Any]) -> list[msg.Grant]:
+        now_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+        told: list[Any] = []
+        for event in events:
+            if isinstance(event, msg.Queried):
+                told += self._queries.answer(event, now_ns, wall_ns)
+            elif isinstance(event, msg.CloseAsked):
+                self._status = 0
+            else:
+                told += self._scheduler.receive([event], now_ns, wall_ns)
+        grants: list[msg.Grant] = []
+        for effect in told:
+            if isinstance(effect, fx.Tell):
+                self._backlog.append((effect.frame.encode() + orjson.dumps(effect.body), effect.control))
+            elif isinstance(effect, msg.Grant):
+                grants.append(effect)
+            elif isinstance(effect, fx.ForgetRun):
+                self._blobs.remove_run(effect.run_key)
+        return grants
+
+    def _run_some(self) -> bool:
+        """Run what is ready, a share of it; whether there was anything."""
+        offers = [msg.Offer(name, ((1, _SHARE),)) for name, ready in self._scheduler.ready.items() if len(ready)]
+        grants = self._decide(list(offers))
+        for grant in grants:
+            for place, node in enumerate(grant.nodes):
+                attempt = grant.attempts[place] if grant.attempts else 1
+                self._decide(self._runner.run(grant.run, grant.kind, node, attempt, grant.items[place]))
+        return bool(grants)
+
+
+class InlineRunner:
+    """Calls handlers, and says how that ended in the words of a pool."""
+
+    def __init__(self, codec: Codec, node_types: list[str]) -> None:
+        self.codec = codec
+        self._node_types = node_types
+        self._handlers: dict[Kind, Handler] = {}
+
+    def run(self, run: Run, kind: Kind, node: int, attempt: int, item: Any) -> list[Any]:
+        """Run one attempt."""
+        started_ns = time.monotonic_ns()
+        try:
+            handler = self._handler(kind)
+        except Exception as missing:
+            failure = failure_of(missing, FailureKind.NO_HANDLER, self.codec)
+            return [msg.AttemptFailed(run, node, failure, os.getpid(), started_ns, started_ns)]
+        place = Place(0, run.no, run.key, node)
+        try:
+            wire, spawned = self._call(handler, place, attempt, item)
+        except BaseException as failed:
+            failure = failure_of(failed, _kind_of(failed), self.codec, handler.pickle)
+            return [msg.AttemptFailed(run, node, failure, os.getpid(), started_ns, time.monotonic_ns())]
+        ended_ns = time.monotonic_ns()
+        done = msg.Finished(os.getpid(), [(run, [node], [wire], started_ns, [ended_ns - started_ns])], None)
+        if spawned is None:
+            return [done]
+        return [msg.Spawned(run, node, orjson.loads(spawned[1:])[3], spawned[1:]), done]
+
+    def _call(self, handler: Handler, place: Place, attempt: int, item: Any) -> tuple[Any, bytes | None]:
+        args, kwargs = arguments(cast("Station", self), handler, item, False)
+        context = None
+        if handler.context_arg is not None:
+            context = TaskContext(_View(place, attempt, self.codec, self._node_types))
+            insert_context(handler, args, kwargs, context)
+        try:
+            value = handler.fn(*args, **kwargs)
+            if handler.coroutine:
+                loop = new_loop()
+                try:
+                    value = loop.run_until_complete(value)
+                finally:
+                    loop.close()
+            key = f"{place.run_key}/{place.node}-{attempt}"
+            wire = orjson.loads(self.codec.encode(value, pickle=handler.pickle, blob_key=key))
+            return wire, context.spawned() if context is not None else None
+        finally:
+            if context is not None:
+                context.close()
+
+    def _handler(self, kind: Kind) -> Handler:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            data = orjson.loads(kind.text)
+            place, _, qualname = kind.handler.rpartition(":")
+            if place == f"{_FILE}{main_script()}":  # the script is this process's own main module
+                found: Any = sys.modules["__main__"]
+                for part in qualname.split("."):
+                    found = getattr(found, part)
+                handler = Handler(data, found.fn if isinstance(found, Task) else found)
+            else:
+                handler = load(data)
+            self._handlers[kind] = handler
+        return handler
+
+
+class _View:
+    """What a `TaskContext` needs."""
+
+    def __init__(self, place: Place, attempt: int, codec: Codec, node_types: list[str]) -> None:
+        self.place = place
+        self.attempt = attempt
+        self.deadline_ns: int | None = None
+        self.codec = codec
+        self.node_types = node_types
+
+    def stop_reason(self) -> int:
+        """Nothing is stopped here."""
+        return 0
+
+    def tell(self, letter: bytes, body: list[Any]) -> None:
+        """Progress and log lines are dropped."""
+
+
+def _kind_of(failed: BaseException) -> FailureKind:
+    if isinstance(failed, ControlSignal):
+        kinds = {
+            SkipNode: FailureKind.SKIPPED,
+            AttemptCancelled: FailureKind.CANCELLED,
+            AttemptTimeout: FailureKind.TIMEOUT,
+        }
+        return kinds.get(type(failed), FailureKind.ERROR)
+    return FailureKind.PAYLOAD if isinstance(failed, PayloadError) else FailureKind.ERROR

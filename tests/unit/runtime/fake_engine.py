@@ -1,0 +1,91 @@
+"""The engine's side of a link, played by the test: it reads what the face sends and says what the test wants.
+
+Faults it can play: silence, a full ring, an answer twice, a death with or without last words, a restart that knows less.
+Single-threaded: a test that makes the face wait answers before, because frames stay in the ring until they are read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import orjson
+
+from runtime.mail.bell import Bell
+from runtime.mail.link import Link, LinkEnds, create_link
+
+
+class FakeEngine:
+    """An `EngineStarter` for `EngineClient`. Each `start` is a new incarnation; hello is answered beforehand.
+
+    Args:
+        acked_seq: What the first incarnation says it has.
+        hello: Whether incarnations say hello by themselves.
+        work_bytes: Size of each work lane.
+    """
+
+    def __init__(self, acked_seq: int = 0, *, hello: bool = True, work_bytes: int = 1 << 20) -> None:
+        self.acked_seq = acked_seq
+        self.hello = hello
+        self.starts = 0
+        self.stopped = False
+        self.refuse_start: Exception | None = None
+        self._work_bytes = work_bytes
+        self._news: deque[dict[str, Any]] = deque()
+        self._bell = Bell.create()
+        self.link: Link | None = None
+
+    # --- EngineStarter --------------------------------------------------------------------------------------------
+
+    def start(self) -> LinkEnds:
+        if self.refuse_start is not None:
+            raise self.refuse_start
+        self.starts += 1
+        if self.link is not None:
+            self.link.close()
+        ends = create_link(self._work_bytes)
+        self.link = Link(ends.dup(), "b")
+        if self.hello:
+            self.say("H", {"acked_seq": self.acked_seq, "recovery": {"start": self.starts}}, control=True)
+        return ends
+
+    def fileno(self) -> int:
+        return -1 if self.stopped else self._bell.read_fd
+
+    def news(self) -> list[dict[str, Any]]:
+        if not self.stopped:
+            self._bell.drain()
+        found = list(self._news)
+        self._news.clear()
+        return found
+
+    def stop(self) -> None:
+        if not self.stopped:
+            self.stopped = True
+            self._bell.close()
+            if self.link is not None:
+                self.link.close()
+
+    # --- what the test does ---------------------------------------------------------------------------------------
+
+    def say(self, letter: str, body: Any, *, control: bool = False) -> None:
+        """Send a frame to the face."""
+        assert self.link is not None
+        assert self.link.send(letter.encode() + orjson.dumps(body), control=control)
+
+    def heard(self) -> list[tuple[str, Any]]:
+        """What the face has sent since the last call, as (letter, body); control before work. Graphs stay bytes."""
+        assert self.link is not None
+        found: list[tuple[str, Any]] = []
+        while True:
+            control, work = self.link.receive()
+            if not control and not work:
+                return found
+            for frame in (*control, *work):
+                letter = chr(frame[0])
+                found.append((letter, frame[1:] if letter == "G" else orjson.loads(frame[1:])))
+
+    def die(self, status: int = 9) -> None:
+        """The process has ended; the spawner says so."""
+        self._news.append({"did": "engine_exited", "pid": 1, "status": status})
+        self._bell.ring()
