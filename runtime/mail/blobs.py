@@ -186,15 +186,19 @@ class BlobStore:
 
 
 class Spill:
-    """The blobs of one encoding: what went out of line, how much, and how to take it back.
+    """The blobs of one call of the codec: what went out of line, how much per value, and how to take it back.
 
-    States: open; `undo` ends it when the encoding was given up.
+    States: open; `undo` ends it when the call failed.
     """
 
     def __init__(self, store: BlobStore, key: str) -> None:
         self._store = store
         self._key = key
         self._names: list[str] = []
+        self._bytes = 0
+
+    def begin(self) -> None:
+        """Another value begins; the limit is counted per value."""
         self._bytes = 0
 
     def write(self, form: str, buffers: Sequence[Any], *meta: Any) -> list[Any]:

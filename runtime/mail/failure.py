@@ -93,7 +93,9 @@ def exception_of(
     message = _decoded_text(failure.get("message"), codec)
     trace = _decoded_text(failure.get("traceback"), codec)
     shown = f"{type_}: {message}" if type_ and message else type_ or message or "no reason was given"
-    error = _class_of(state)(shown, str(failure.get("kind") or FailureKind.ERROR.value), type_, trace)
+    error: TaskFailed = _safely(lambda: _class_of(state), TaskFailed)(
+        shown, str(failure.get("kind") or FailureKind.ERROR.value), type_, trace
+    )
     if trace:
         error.add_note(f"Traceback in the worker:\n{printable(trace).rstrip()}")
     output = _decoded_text(failure.get("output"), codec)
@@ -178,14 +180,14 @@ def _portable_wire(exc: BaseException, codec: Codec, pickle: bool) -> Any:
     if portable is not None:
         try:
             wire = codec.encode(portable)
-            if len(wire) <= EXCEPTION_BYTES_MAX and _rebuilt(codec.decode(orjson.loads(wire))) is not None:
+            if len(wire) <= EXCEPTION_BYTES_MAX and type(_rebuilt(codec.decode(orjson.loads(wire)))) is type(exc):
                 return orjson.loads(wire)
         except PayloadError:
             pass
     if pickle:
-        wire = codec.encode({"pickled": exc, "tuple": ()}, pickle=True)
+        wire = codec.encode({"pickled": exc}, pickle=True)
         found = orjson.loads(wire)
-        if len(wire) <= EXCEPTION_BYTES_MAX and isinstance(_rebuilt(codec.decode(found)), type(exc)):
+        if len(wire) <= EXCEPTION_BYTES_MAX and type(_rebuilt(codec.decode(found))) is type(exc):
             return found
     return None
 

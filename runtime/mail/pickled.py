@@ -24,6 +24,7 @@ from runtime.mail.refusal import Refused, children, field_step, key_step, refuse
 PROTOCOL: Final = 5
 _STEPS_MAX: Final = 32
 IndexOf = Callable[[object], int | None]
+ParentOf = Callable[[int], Any]
 
 
 class _Pickler(pickle.Pickler):
@@ -34,14 +35,9 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, parents: list[Any] | None, buffers: Sequence[memoryview]) -> None:
+    def __init__(self, file: io.BytesIO, parent: ParentOf, buffers: Sequence[memoryview]) -> None:
         super().__init__(file, buffers=buffers)
-        self._parents = parents
-
-    def persistent_load(self, index: Any) -> Any:
-        if self._parents is None or not 0 <= index < len(self._parents):
-            raise PayloadUnreadable(f"the value refers to the result of parent {index}, which was not given")
-        return self._parents[index]
+        self.persistent_load = parent  # type: ignore[method-assign]
 
 
 def write(value: Any, spill: Spill | None, index_of: IndexOf | None = None) -> Node:
@@ -63,23 +59,23 @@ def write(value: Any, spill: Spill | None, index_of: IndexOf | None = None) -> N
     return ["pickle", base64_text(stream)]
 
 
-def read(text: str, parents: list[Any] | None) -> Any:
+def read(text: str, parent: ParentOf) -> Any:
     """The value of an inline pickle.
 
     Raises:
         PayloadUnreadable: It cannot be rebuilt.
     """
-    return _load(binascii.a2b_base64(text), [], parents)
+    return _load(binascii.a2b_base64(text), [], parent)
 
 
-def read_blob(view: memoryview, sizes: list[int], parents: list[Any] | None) -> Any:
+def read_blob(view: memoryview, sizes: list[int], parent: ParentOf) -> Any:
     """The value of a pickle in a blob; its buffers are read-only views of the mapping."""
     parts = []
     at = 0
     for size in sizes:
         parts.append(view[at : at + size])
         at += size
-    return _load(parts[0], parts[1:], parents)
+    return _load(parts[0], parts[1:], parent)
 
 
 def _dump(value: Any, index_of: IndexOf | None, buffers: list[pickle.PickleBuffer] | None) -> bytes:
@@ -93,9 +89,9 @@ def _dump(value: Any, index_of: IndexOf | None, buffers: list[pickle.PickleBuffe
     return file.getvalue()
 
 
-def _load(stream: bytes | memoryview, buffers: Sequence[memoryview], parents: list[Any] | None) -> Any:
+def _load(stream: bytes | memoryview, buffers: Sequence[memoryview], parent: ParentOf) -> Any:
     try:
-        return _Unpickler(io.BytesIO(stream), parents, buffers).load()
+        return _Unpickler(io.BytesIO(stream), parent, buffers).load()
     except (MemoryError, PayloadUnreadable):
         raise
     except Exception as reason:  # classes rebuild themselves, which may raise anything

@@ -3,6 +3,7 @@
     scalar (as in JSON)         itself
     object {name: node}         dict with string keys
     ["l", node...]              list            ["t", ...] tuple    ["s", ...] set    ["fs", ...] frozenset
+    ["j", JSON]                 list or dict of plain items, ["T", JSON array] such a tuple: read without a look inside
     ["m", key, value, ...]      dict with other keys    ["od", ...] OrderedDict    ["ct", ...] Counter
     ["dd", factory, key, ...]   defaultdict; factory is a class name, or null
     ["dq", maxlen, node...]     deque
@@ -48,6 +49,7 @@ from runtime.mail.leaves import (
     string,
 )
 from runtime.mail.names import find, name_of
+from runtime.mail.plain import SCALARS, scalars_text
 from runtime.mail.refusal import (
     Refused,
     element_step,
@@ -57,6 +59,8 @@ from runtime.mail.refusal import (
     refuse_large_without_store,
 )
 
+FLAT_ITEMS_MIN: Final = 8
+"""From this length on a container is looked at as a whole for plain items, before it is written item by item."""
 _NAMED: Final = (type, FunctionType, BuiltinFunctionType)
 
 
@@ -98,6 +102,19 @@ class TreeWriter:
         self._depth -= 1
         return node
 
+    def whole(self, value: Any) -> Node:
+        """The node of another whole value; what an earlier one left half done is forgotten. Raises as `node`."""
+        self._depth = 0
+        return self.node(value)
+
+    def _list(self, value: list[Any]) -> Node:
+        plain = _flat_text(value, value)
+        return self._items(["l"], value) if plain is None else ["j", orjson.Fragment(plain)]
+
+    def _tuple(self, value: tuple[Any, ...]) -> Node:
+        plain = _flat_text(value, value)
+        return self._items(["t"], value) if plain is None else ["T", orjson.Fragment(plain)]
+
     def _items(self, head: list[Node], values: Iterable[Any]) -> Node:
         at = 0
         try:
@@ -124,6 +141,9 @@ class TreeWriter:
     def _dict(self, value: dict[Any, Any]) -> Node:
         if not all(type(key) is str and is_text(key) for key in value):
             return self._pairs(["m"], value)
+        plain = _flat_text(value, value.values())
+        if plain is not None:
+            return ["j", orjson.Fragment(plain)]
         key = None
         found = {}
         try:
@@ -218,8 +238,8 @@ class TooDeep(Exception):
 
 _WRITERS: Final[Mapping[type, Callable[[TreeWriter, Any], Node]]] = MappingProxyType(
     {
-        list: lambda w, v: w._items(["l"], v),
-        tuple: lambda w, v: w._items(["t"], v),
+        list: TreeWriter._list,
+        tuple: TreeWriter._tuple,
         dict: TreeWriter._dict,
         set: lambda w, v: w._set("s", v),
         frozenset: lambda w, v: w._set("fs", v),
@@ -233,6 +253,14 @@ _WRITERS: Final[Mapping[type, Callable[[TreeWriter, Any], Node]]] = MappingProxy
     }
 )
 _BUFFER_FORMS: Final = MappingProxyType({"b": "bytes", "ba": "bytearray", "ar": "array"})
+
+
+def _flat_text(value: Any, items: Any) -> bytes | None:
+    """JSON text of a container of scalars only, where that is worth the look; None for others."""
+    if len(value) < FLAT_ITEMS_MIN:
+        return None
+    kinds = set(map(type, items))
+    return scalars_text(value, kinds) if kinds <= SCALARS else None
 
 
 def _reason(kind: type) -> str:
@@ -315,6 +343,8 @@ def _read_array(typecode: str, data: Any) -> array[Any]:
 
 _READERS: Final[Mapping[str, Callable[[TreeReader, Node], Any]]] = MappingProxyType(
     {
+        "j": lambda r, n: n[1],
+        "T": lambda r, n: tuple(n[1]),
         "l": TreeReader.items,
         "t": lambda r, n: tuple(r.items(n)),
         "s": lambda r, n: set(r.items(n)),

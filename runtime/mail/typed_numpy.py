@@ -92,7 +92,7 @@ def read_blob(view: memoryview, dtype: Node, shape: list[int], order: str) -> An
 
 def _numpy() -> Any:
     try:
-        import numpy  # only where a value needs it: NumPy is no dependency of ours
+        import numpy  # lazy: only where a value needs it; NumPy is no dependency of ours
     except ImportError as missing:
         raise PayloadUnreadable("NumPy is needed to read a value, but cannot be imported") from missing
     return numpy

@@ -1,0 +1,199 @@
+"""How one value, or a list of them, becomes the text of wire values: the decisions of `codec`, on the way out.
+
+    plain and small        as it is
+    plain, else            `json`: one string, or a blob
+    not plain              typed tree, or pickle: in line, one string, or a blob
+
+Whole lists are written by one call where all is plain and small; the values that are not are encoded one by one and put
+in place, so that one odd value does not slow the rest. In that case what decides between in line and `json` is the mean
+size: a value hidden among small ones may stay in line up to INLINE_MEAN_BYTES times their number.
+
+States: an `Encoding` serves one call of the codec; its `undo` takes back the blobs of a call that failed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from actors.protocol import limits
+from actors.protocol.errors import EnvironmentFault, PayloadError
+from runtime.mail import pickled
+from runtime.mail.blobs import BlobStore, Spill
+from runtime.mail.leaves import INT_MAX, INT_MIN, Node
+from runtime.mail.plain import (
+    PLAIN,
+    SCALARS,
+    is_shallow,
+    nested_text,
+    plain_text,
+    scalar_text,
+    scalars_text,
+)
+from runtime.mail.refusal import Refused, refuse_large_without_store, too_deep
+from runtime.mail.typed import TooDeep, TreeWriter
+
+EXTENSION: Final = "!"
+INLINE_MEAN_BYTES: Final = 128
+"""Mean size of values up to which a list is encoded by one call without looking at single sizes."""
+_CONTAINERS: Final = frozenset({list, dict})
+
+IndexOf = Callable[[object], int | None]
+
+
+def quick_text(value: Any) -> bytes | None:
+    """JSON text of a plain and small value, or None for all others."""
+    kind = type(value)
+    if kind is list or kind is dict:
+        text = plain_text(value)
+        if text is None or len(text) > limits.PAYLOAD_OPAQUE_BYTES_MIN:
+            return None
+        if kind is dict and len(value) == 1 and EXTENSION in value:
+            return None
+        return text if is_shallow(value, text, 0) else None
+    if kind not in SCALARS:
+        return None
+    text = scalar_text(value)
+    return None if text is None or len(text) > limits.PAYLOAD_INLINE_BYTES_MAX else text
+
+
+def quick_list_text(values: list[Any]) -> bytes | None:
+    """JSON text of a list of plain and small values, or None when one of them is not."""
+    kinds = set(map(type, values))
+    if kinds <= SCALARS:
+        text = scalars_text(values, kinds)
+        return None if text is None or len(text) > limits.PAYLOAD_INLINE_BYTES_MAX else text
+    if kinds <= PLAIN:
+        return _plain_list_text(values, len(values) if kinds <= _CONTAINERS else 0)
+    return None
+
+
+def _plain_list_text(values: list[Any], containers: int) -> bytes | None:
+    text = nested_text(values)
+    if text is None or len(text) > max(limits.PAYLOAD_OPAQUE_BYTES_MIN, INLINE_MEAN_BYTES * len(values)):
+        return None
+    if 33 in text and b'"!"' in text:  # one of them may look like an extension
+        return None
+    return text if is_shallow(values, text, containers) else None
+
+
+class Encoding:
+    """One call of the codec.
+
+    Args:
+        store: Takes large values; None keeps all in line.
+        key: Names the blobs; empty keeps all in line.
+        pickle: Whether what is not plain goes through pickle.
+        index_of: In templates, tells objects that stand for a parent's result.
+    """
+
+    __slots__ = ("_index_of", "_pickle", "_spill", "_writer")
+
+    def __init__(self, store: BlobStore | None, key: str, pickle: bool, index_of: IndexOf | None = None) -> None:
+        self._spill = Spill(store, key) if store is not None and key else None
+        self._pickle = pickle
+        self._index_of = index_of
+        self._writer = TreeWriter(self._spill, index_of)
+
+    def undo(self) -> None:
+        """Remove the blobs that were written: the call failed, nobody will know their names."""
+        if self._spill is not None:
+            self._spill.undo()
+
+    def text(self, value: Any, root: str) -> bytes:
+        """JSON text of one wire value.
+
+        Args:
+            value: The value.
+            root: What its path starts with.
+
+        Raises:
+            PayloadError: It cannot be stored exactly, or is too large.
+        """
+        text = quick_text(value)
+        if text is not None:
+            return text
+        if self._spill is not None:
+            self._spill.begin()
+        try:
+            return self._settled(value)
+        except Refused as refused:
+            raise refused.error(root) from None
+        except (TooDeep, RecursionError):
+            raise too_deep(value).error(root) from None
+        except (EnvironmentFault, PayloadError, MemoryError):
+            raise
+        except Exception as reason:  # from code of the value's class, or because it changes meanwhile
+            raise Refused(f"cannot be stored: {type(reason).__qualname__}: {reason}").error(root) from reason
+
+    def list_text(self, values: list[Any]) -> bytes:
+        """JSON array of the wire values of values that are not all plain and small. Raises as `text`."""
+        out = list(values)
+        keep = self._plain_places(values, out)
+        for at, value in enumerate(values):
+            kind = type(value)
+            if kind is int:
+                if INT_MIN <= value <= INT_MAX:
+                    continue
+            elif kind is str:
+                if len(value) <= limits.PAYLOAD_OPAQUE_BYTES_MIN and value.isascii():
+                    continue
+            elif kind is float:
+                if math.isfinite(value):
+                    continue
+            elif value is None or kind is bool or kind in keep:
+                continue
+            out[at] = orjson.Fragment(self.text(value, f"[{at}]"))
+        return orjson.dumps(out)
+
+    def _plain_places(self, values: list[Any], out: list[Any]) -> set[type]:
+        """Which kinds of containers need no further look; tuples of plain items are put in place here."""
+        keep: set[type] = set()
+        containers = [value for value in values if type(value) in _CONTAINERS]
+        if containers and _plain_list_text(containers, len(containers)) is not None:
+            keep |= _CONTAINERS
+        if not self._pickle:
+            places = [at for at, value in enumerate(values) if type(value) is tuple]
+            lists = [list(values[at]) for at in places]
+            if lists and _plain_list_text(lists, len(lists)) is not None:
+                keep.add(tuple)
+                for at, items in zip(places, lists, strict=True):
+                    out[at] = {EXTENSION: ["tree", ["T", items]]}
+        return keep
+
+    def _settled(self, value: Any) -> bytes:
+        kind = type(value)
+        if kind in PLAIN:
+            text = _exact_text(value)
+            if text is not None:
+                return self._placed("json", text, is_leaf=kind is str)
+        if self._pickle:
+            node = pickled.write(value, self._spill, self._index_of)
+        else:
+            node = self._writer.whole(value)
+        if type(node) is list and node[0] in ("blob", "ref", "pickle"):
+            return orjson.dumps({EXTENSION: node})
+        return self._placed("tree", orjson.dumps(node), is_leaf=False)
+
+    def _placed(self, tag: str, text: bytes, *, is_leaf: bool) -> bytes:
+        """Put a text in line, as one string, or into a blob, by its length. A leaf is never a string in a string."""
+        size = len(text)
+        if size > limits.PAYLOAD_INLINE_BYTES_MAX:
+            if self._spill is not None:
+                return orjson.dumps({EXTENSION: self._spill.write(tag, [text])})
+            refuse_large_without_store(size)
+        if is_leaf:
+            return text
+        if tag == "json" or size > limits.PAYLOAD_OPAQUE_BYTES_MIN:
+            text = orjson.dumps(text.decode())
+        return b'{"!":["' + tag.encode() + b'",' + text + b"]}"
+
+
+def _exact_text(value: Node) -> bytes | None:
+    """JSON text of a plain value of any size, or None."""
+    if type(value) in _CONTAINERS:
+        return plain_text(value)
+    return scalar_text(value)
