@@ -356,7 +356,8 @@ class Persister:
     # --- helpers ------------------------------------------------------------------------------------------------
 
     def _step(self, event: PersisterEvent) -> None:
-        self.state = step(PERSISTER_TABLE, self.state, event, self._story())
+        following = PERSISTER_TABLE[self.state].get(event)
+        self.state = following or step(PERSISTER_TABLE, self.state, event, self._story())  # raises, with the story
 
     def _take(self, effects: list[PersisterEffect]) -> None:
         """Hand over the batch in flight, with all that waits added to it."""

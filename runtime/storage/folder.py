@@ -11,6 +11,8 @@ Reading (status, verify) takes no lock and changes nothing.
 
 A crash while a folder is being made leaves one without identity, holding nothing but our own empty parts: it counts
 as new.
+Concurrency: the lock belongs to the open file, so a child that is forked while it is held, and does not exec, holds
+it too.
 Known limits: flock on network file systems is only as good as the server.
 """
 
@@ -110,6 +112,8 @@ class StateFolder:
         files = files or DiskFiles()
         lock_fd = -1
         try:
+            if "\0" in name:
+                raise StateFolderError("the name of a state folder cannot contain a NUL character")
             _check_place(name)
             if create and owner:
                 _make_folders(name, files)

@@ -67,8 +67,8 @@ class RecoveryReport:
     """What reading a log found.
 
     `bytes_cut` are the bytes of the torn tail, behind the `bytes` of the last segment; `records_cut` counts whole but
-    unacknowledged records among them. `gaps` lists damage skipped by salvage now, `known_gaps` counts LSNs lost to
-    earlier salvages.
+    unacknowledged records among them. `gaps` lists damage skipped by salvage now, `mended` what `mend_log` replaced
+    by marks, `known_gaps` counts LSNs lost to salvages up to now.
     """
 
     segments: tuple[SegmentInfo, ...]
@@ -79,6 +79,7 @@ class RecoveryReport:
     records_cut: int
     gaps: tuple[Gap, ...]
     known_gaps: int
+    mended: tuple[Gap, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -90,6 +91,7 @@ class RecoveryReport:
         lists = {
             "segments": [info._asdict() for info in self.segments],
             "gaps": [asdict(gap) for gap in self.gaps],
+            "mended": [asdict(gap) for gap in self.mended],
         }
         return {**asdict(self), **lists, "clean": self.clean}
 

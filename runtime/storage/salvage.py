@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from actors.protocol.records import Record, RecordType
@@ -38,7 +39,8 @@ def mend_log(place: LogPlace, files: Files, report: RecoveryReport) -> RecoveryR
         report: Of reading this log with `salvage=True`.
 
     Returns:
-        The report of the mended log, to open a `LogWriter` with. It has no gaps; `known_gaps` counts what is lost.
+        The report of the mended log, to open a `LogWriter` with. Its gaps have become `mended`; `known_gaps` counts the
+        LSNs that are lost.
 
     Raises:
         OSError: No space or no permission; the damaged log is as it was, or partly mended.
@@ -58,7 +60,7 @@ def mend_log(place: LogPlace, files: Files, report: RecoveryReport) -> RecoveryR
     log = read_log(place, files)
     for _ in log:
         pass
-    return log.report()
+    return replace(log.report(), mended=report.gaps)
 
 
 def _mended(place: LogPlace, info: SegmentInfo, gaps: Iterable[Gap], data: bytes) -> bytes:

@@ -51,7 +51,7 @@ import xxhash
 
 from actors.protocol import limits
 from actors.protocol.errors import LogCorrupt, NewerFormat, ProtocolError
-from actors.protocol.records import RECORD_VERSION, Record
+from actors.protocol.records import LSN_FIRST, RECORD_VERSION, Record
 
 FORMAT_VERSION: Final = 1
 SUFFIX: Final = ".seg"
@@ -72,6 +72,8 @@ LOST_BYTES_MIN: Final = 16
 """Zeros at the end of a sector that count as never written, if the bad place does not begin within them."""
 
 _LSN_MAX: Final = 1 << 48
+LSN_LEAP_MAX: Final = 1 << 28
+"""Records lost at one place at most. Far more than a segment has, so that lost segments can be leapt over."""
 _LOOKS_LIKE_A_RECORD: Final = re.compile(rb"[\x01-\xff][\x01-\x0f][\x00-\x0f]\x00.{6}\x00\x00", re.DOTALL)
 """Type, version, flags and LSN of a record header: at random this matches once in some 2**34 bytes."""
 _BEFORE_TYPE: Final = 12
@@ -216,15 +218,18 @@ def valid_record(data: bytes, offset: int, seed: int) -> FoundRecord | None:
 def search_records(data: bytes, offset: int, seed: int, lsn_min: int) -> Iterator[FoundRecord]:
     """Valid records at or after a bad place, in ascending LSN from `lsn_min`, at any byte offset.
 
-    Bytes inside the payload of a later record may be a copy of an older record; `lsn_min` keeps those out.
+    Bytes inside the payload of a later record may be a copy of an older record; `lsn_min` keeps those out. What is
+    absurdly far above it is not looked at, so that payloads full of small numbers do not cost a check each.
     """
+    lsn_max = _LSN_MAX if lsn_min == LSN_FIRST else lsn_min + LSN_LEAP_MAX
     while offset + RECORD_HEADER_BYTES <= len(data):
         match = _LOOKS_LIKE_A_RECORD.search(data, offset + _BEFORE_TYPE)
         if match is None:
             return
         offset = match.start() - _BEFORE_TYPE
-        found = valid_record(data, offset, seed)
-        if found is None or not lsn_min <= found.lsn < _LSN_MAX:
+        plausible = lsn_min <= RECORD_HEADER.unpack_from(data, offset)[5] < lsn_max
+        found = valid_record(data, offset, seed) if plausible else None
+        if found is None:
             offset += 1
             continue
         yield found

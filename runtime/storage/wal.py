@@ -17,13 +17,15 @@ fallocated and 150-220 us on growing files (ext4 on a virtual disk); zero-fillin
 tail look torn, and a group commit carries many batches per sync under load.
 
 Invariants: the file ends with a whole batch whenever `write` is not running; `next_lsn` is one above the last record.
-Concurrency: one thread at a time; `segments()` from any thread.
+Concurrency: a lock makes calls from several threads take turns; `segments()`, `active` and `changes_segment` do not
+wait.
 Known limits: space freed by `remove_below` may be needed to write; nothing is reserved for bad days.
 """
 
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NoReturn
@@ -43,7 +45,8 @@ from runtime.storage.segment import (
     segment_name,
 )
 
-NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors that more room mends: of the disk, the user's quota, the process's limit on file sizes."""
 
 
 class LogWriter:
@@ -68,6 +71,7 @@ class LogWriter:
         self._files = files
         self._segment_bytes = segment_bytes
         self._failed = ""
+        self._turn = threading.Lock()
         self._clean = True
         self._in_doubt = False
         self._closed = report.segments[:-1]
@@ -96,10 +100,14 @@ class LogWriter:
             LogFailed: The batch may be lost, and this writer refuses everything from now on.
             ProtocolError: The LSNs do not follow; nothing was written.
         """
+        with self._turn:
+            self._write(records, sync=sync)
+
+    def _write(self, records: Sequence[Record], *, sync: bool) -> None:
         if self._failed:
             raise LogFailed(self._failed)
         if records:
-            if self._active.bytes >= self._segment_bytes:
+            if self.changes_segment:
                 self._rotate()
             flag = BARRIER if self._clean else 0
             pieces, size = pack_records(records, self._place.seed, self.next_lsn, flag)
@@ -120,6 +128,11 @@ class LogWriter:
         """The segment that was written last."""
         return self._active
 
+    @property
+    def changes_segment(self) -> bool:
+        """The next write begins a new segment, and so waits for the disk even without sync."""
+        return self._active.bytes >= self._segment_bytes
+
     def remove_below(self, no: int) -> None:
         """Remove segments with smaller numbers, oldest first, never the active one.
 
@@ -127,6 +140,10 @@ class LogWriter:
             StateFolderError: A file could not be removed; it and the later ones remain, the log is whole.
             LogFailed: The log could not be synced before.
         """
+        with self._turn:
+            self._remove_below(no)
+
+    def _remove_below(self, no: int) -> None:
         if not self._clean and not self._failed:
             self._sync()  # the records that made the old ones needless must not go while those are gone
         keep = tuple(info for info in self._closed if info.no >= no)
@@ -146,15 +163,16 @@ class LogWriter:
         Raises:
             LogFailed: The last batches may not be durable. The file is closed all the same.
         """
-        try:
-            if not self._failed:
-                self.write((), sync=True)
-                if self._in_doubt:
-                    with suppress(DiskFull):
-                        self.write([Record(self.next_lsn, RecordType.MARK, MARK_CLOSED)], sync=True)
-        finally:
-            self._failed = self._failed or "the log is closed"
-            self._file.close()
+        with self._turn:
+            try:
+                if not self._failed:
+                    self._write((), sync=True)
+                    if self._in_doubt:
+                        with suppress(DiskFull):
+                            self._write([Record(self.next_lsn, RecordType.MARK, MARK_CLOSED)], sync=True)
+            finally:
+                self._failed = self._failed or "the log is closed"
+                self._file.close()
 
     def _path(self, no: int) -> str:
         return f"{self._place.folder}/{segment_name(no)}"

@@ -95,6 +95,11 @@ def test_wrong_places_are_refused_with_our_own_error(tmp_path: Path) -> None:
             StateFolder.open(tmp_path / name)
 
 
+def test_a_name_with_nul_is_refused() -> None:
+    with pytest.raises(StateFolderError, match="NUL"):
+        StateFolder.open("a\0b")
+
+
 def test_a_missing_folder_is_not_made_unasked(tmp_path: Path) -> None:
     for owner in (True, False):
         with pytest.raises(StateFolderError, match="does not exist"):

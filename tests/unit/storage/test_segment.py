@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from actors.protocol import limits
@@ -10,6 +12,7 @@ from actors.protocol.records import Record
 from runtime.storage import segment
 from runtime.storage.segment import (
     BARRIER,
+    LSN_LEAP_MAX,
     RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     never_written,
@@ -151,6 +154,19 @@ def test_a_lost_sector_is_told_from_changed_bytes() -> None:
         assert not never_written(lost[: stop - 1] + b"x" + lost[stop:], max(100, start), 1900)
     assert not never_written(data[:600] + bytes(300) + data[900:], 100, 1900)
     assert not never_written(data[:1536] + bytes(464), 100, 1900)
+
+
+@pytest.mark.slow
+def test_search_is_quick_among_payloads_full_of_small_numbers() -> None:
+    numbers = struct.pack("<60000I", *(257 for _ in range(60_000)))
+    data = b"\xff" * 30 + numbers * 4 + packed(records_from(7, 1))
+    assert [one.lsn for one in search_records(data, 0, SEED, 5)] == [7]
+
+
+def test_search_leaps_over_lost_segments_but_not_to_the_moon() -> None:
+    for lsn in (6, 5 + (1 << 20)):
+        assert [one.lsn for one in search_records(b"?" + packed(records_from(lsn, 1)), 0, SEED, 5)] == [lsn]
+    assert list(search_records(packed(records_from(5 + LSN_LEAP_MAX, 1)), 0, SEED, 5)) == []
 
 
 def test_search_ignores_a_copy_of_an_older_record_inside_a_payload() -> None:

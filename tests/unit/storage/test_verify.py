@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,28 @@ def test_what_is_no_state_folder_is_refused(tmp_path: Path) -> None:
         verify(tmp_path)
     with pytest.raises(StateFolderError):
         verify(tmp_path / "missing")
+
+
+@pytest.mark.slow
+def test_beside_an_owner_that_writes_and_removes_all_the_time(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path) as folder:
+        log = read_log(folder.log, FILES)
+        assert list(log) == []
+        writer = LogWriter(folder.log, FILES, log.report(), segment_bytes=30_000)
+        done = threading.Event()
+
+        def work() -> None:
+            while not done.is_set():
+                writer.write(records_from(writer.next_lsn, 50), sync=False)
+                writer.remove_below(writer.active.no - 2)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            reports = [verify(tmp_path) for _ in range(40)]
+        finally:
+            done.set()
+            thread.join()
+        writer.close()
+        assert [report.problems for report in reports] == [()] * 40
+        assert reports[-1].log.next_lsn > reports[0].log.next_lsn

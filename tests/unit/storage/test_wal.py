@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import errno
+import os
+import resource
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 
 from actors.protocol.errors import DiskFull, LogCorrupt, LogFailed, ProtocolError, StateFolderError
 from actors.protocol.records import Record
-from runtime.storage.files import ASIDE
-from runtime.storage.reader import RecoveryReport
-from runtime.storage.segment import BARRIER, SegmentInfo, search_records
+from runtime.storage.files import ASIDE, DiskFiles
+from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.segment import BARRIER, LogPlace, SegmentInfo, search_records, segment_name
 from runtime.storage.wal import LogWriter
 from tests.sim.disk import FakeDisk
 from tests.unit.storage.logs import PLACE, new_disk, open_writer, path_of, records_from, recover, write_batches
@@ -162,6 +168,17 @@ def test_a_closed_segment_is_durable_before_the_next_exists(sync: bool) -> None:
     for seed in range(20):
         found, _ = recover(disk.after_power_cut(seed))
         assert len(found) >= last_closed
+    writer.close()
+
+
+def test_it_says_before_that_a_write_will_change_the_segment() -> None:
+    disk = new_disk()
+    writer = open_writer(disk, 300)
+    changes = []
+    for _ in range(5):
+        changes.append((writer.changes_segment, writer.active.no))
+        writer.write(records_from(writer.next_lsn, 4), sync=False)
+    assert changes == [(False, 1), (False, 1), (True, 1), (False, 2), (True, 2)]
     writer.close()
 
 
@@ -356,3 +373,99 @@ def test_a_log_that_cannot_begin_says_so_and_leaks_nothing(operation: str) -> No
         assert disk.files_open == 0
     LogWriter(PLACE, disk, recover(disk)[1]).close()
     assert disk.files_open == 0
+
+
+# --- on the real disk ---------------------------------------------------------------------------------------------
+
+
+def real_place(path: Path) -> LogPlace:
+    (path / "log").mkdir()
+    return LogPlace(str(path / "log"), PLACE.uuid)
+
+
+def real_writer(place: LogPlace, segment_bytes: int = 1 << 20) -> LogWriter:
+    log = read_log(place, DiskFiles())
+    for _ in log:
+        pass
+    return LogWriter(place, DiskFiles(), log.report(), segment_bytes=segment_bytes)
+
+
+def test_s12_a_limit_of_the_kernel_is_a_full_disk(tmp_path: Path) -> None:
+    place = real_place(tmp_path)
+    writer = real_writer(place)
+    writer.write(records_from(1, 50), sync=True)
+    size = writer.active.bytes
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 1000, before[1]))
+    try:
+        for _ in range(3):
+            with pytest.raises(DiskFull):
+                writer.write(records_from(51, 50), sync=True)
+            assert os.path.getsize(f"{place.folder}/{segment_name(1)}") == size
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    writer.write(records_from(51, 50), sync=True)
+    writer.close()
+    assert list(read_log(place, DiskFiles())) == records_from(1, 100)
+
+
+@pytest.mark.slow
+def test_threads_take_turns(tmp_path: Path) -> None:
+    place = real_place(tmp_path)
+    writer = real_writer(place, segment_bytes=20_000)
+    done = threading.Event()
+
+    def retain() -> None:
+        while not done.is_set():
+            writer.remove_below(writer.active.no - 1)
+
+    thread = threading.Thread(target=retain)
+    thread.start()
+    try:
+        for _ in range(150):
+            writer.write(records_from(writer.next_lsn, 40), sync=False)
+            writer.segments()
+    finally:
+        done.set()
+        thread.join()
+    writer.close()
+    found = list(read_log(place, DiskFiles()))
+    assert [record.lsn for record in found] == list(range(found[0].lsn, 6001))
+
+
+WRITE_FOR_EVER = """
+import sys
+from uuid import UUID
+from actors.protocol.records import Record
+from runtime.storage.files import DiskFiles
+from runtime.storage.reader import read_log
+from runtime.storage.segment import LogPlace
+from runtime.storage.wal import LogWriter
+place = LogPlace(sys.argv[1], UUID(sys.argv[2]))
+log = read_log(place, DiskFiles())
+for _ in log:
+    pass
+writer = LogWriter(place, DiskFiles(), log.report(), segment_bytes=20_000)
+while True:
+    lsn = writer.next_lsn
+    writer.write([Record(lsn + i, 3, b"%d" % (lsn + i) * 9) for i in range(30)], sync=True)
+    print(writer.next_lsn - 1, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
+    place = real_place(tmp_path)
+    for lines in (1, 40, 9):
+        command = [sys.executable, "-c", WRITE_FOR_EVER, place.folder, str(place.uuid)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            acknowledged = [int(process.stdout.readline()) for _ in range(lines)][-1]
+            process.kill()
+            rest = process.stdout.read().splitlines()
+        if len(rest) > 1:
+            acknowledged = int(rest[-2])
+        log = read_log(place, DiskFiles())
+        found = list(log)
+        assert found == [Record(lsn, 3, b"%d" % lsn * 9) for lsn in range(1, len(found) + 1)]
+        assert len(found) >= acknowledged
