@@ -239,8 +239,6 @@ class Persister:
         self._no_space_count = 0
         self._records_dropped = 0
 
-    # --- the mutator --------------------------------------------------------------------------------------------
-
     def receive(self, batch: Iterable[PersisterInput], now_ns: int) -> list[PersisterEffect]:
         """Take a batch of events and the time; return what is to be done, in order."""
         effects: list[PersisterEffect] = []
@@ -267,8 +265,6 @@ class Persister:
             effects.insert(0, Durable(self.durable_lsn))
         return effects
 
-    # --- questions ----------------------------------------------------------------------------------------------
-
     @property
     def back_pressure(self) -> bool:
         """More waits for the disk than is good: read no more submissions until this is false."""
@@ -294,8 +290,6 @@ class Persister:
             no_space_count=self._no_space_count,
             records_dropped=self._records_dropped,
         )
-
-    # --- one method per event -----------------------------------------------------------------------------------
 
     def _append(self, records: Sequence[Record]) -> None:
         expected = self.last_lsn + 1
@@ -352,8 +346,6 @@ class Persister:
         if len(self._floors) == FLOORS_MAX:
             self._floors.pop()
         self._floors.append((self.last_lsn, event.lsn))
-
-    # --- helpers ------------------------------------------------------------------------------------------------
 
     def _step(self, event: PersisterEvent) -> None:
         following = PERSISTER_TABLE[self.state].get(event)
