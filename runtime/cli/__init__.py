@@ -9,6 +9,15 @@ the report: `trace` (the data), `report` (the figures), `html` with `pagedata`, 
 `status` and `verify`.
 """
 
-from runtime.cli.app import main
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; see `runtime.cli.app.main`."""
+    from runtime.cli.app import main as run  # lazy: workers import `replay_tasks` from here, and nothing else
+
+    return run(argv)

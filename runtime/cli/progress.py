@@ -31,6 +31,9 @@ class Meter(Protocol):
     def show(self, done: int, total: int, running: int, failed: int) -> None:
         """The present numbers of nodes."""
 
+    def note(self, text: str) -> None:
+        """A line that stays."""
+
     def close(self) -> None:
         """Nothing more comes."""
 
@@ -46,6 +49,9 @@ class NoMeter:
     """Shows nothing."""
 
     def show(self, done: int, total: int, running: int, failed: int) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
         """Nothing."""
 
     def close(self) -> None:
@@ -83,6 +89,10 @@ class LineMeter:
             f"{duration_text(int(since * 1e9))}"
         )
 
+    def note(self, text: str) -> None:
+        """Print it."""
+        self._console.note(text)
+
     def close(self) -> None:
         """Nothing: the report follows."""
 
@@ -109,6 +119,10 @@ class BarMeter:
         """Redraw."""
         bad = f", [red]{failed:,} failed[/red]" if failed else ""
         self._progress.update(self._task, completed=done, total=total, more=f"{running:,} running{bad}")
+
+    def note(self, text: str) -> None:
+        """Print it above the bar."""
+        self._progress.print(escape(printable(text)), highlight=False)
 
     def close(self) -> None:
         """Remove the bar and show the cursor again."""

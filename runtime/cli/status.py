@@ -1,0 +1,86 @@
+"""`status`: what a state folder holds, read from its log. Reads only, with or without a running engine.
+
+It shows what is durable: beside a running engine that is a moment behind what runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from runtime.cli.console import Console
+from runtime.cli.exits import Exit
+from runtime.cli.report import align, duration_text
+from runtime.storage.recovery import summarise
+from runtime.views import Counts
+
+RUNS_SHOWN_MAX: Final = 50
+"""Runs in the table, unfinished ones and then the latest; `--json` has all."""
+RUNNING: Final = "running"
+
+
+def show_status(state: Path, console: Console, *, as_json: bool = False) -> Exit:
+    """Read and print.
+
+    Args:
+        state: The state folder.
+        console: Where to print.
+        as_json: One JSON object instead of text.
+    """
+    summary = summarise(str(state))
+    console.say(json.dumps(summary, indent=2, default=str) if as_json else status_lines(state, summary))
+    return Exit.OK
+
+
+def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
+    """The summary as text."""
+    runs: Sequence[Mapping[str, Any]] = summary["runs"]
+    open_runs = [run for run in runs if run["state"] == RUNNING]
+    pid = summary.get("owner_pid")
+    lines = [
+        f"state folder   {state.absolute()}",
+        f"engine         {f'process {pid} has it open' if pid else 'none is running'}",
+        f"durability     {summary.get('durability') or 'not known'}",
+        *log_lines(summary.get("log") or {}),
+        f"runs           {len(open_runs):,} unfinished, {len(runs) - len(open_runs):,} finished",
+    ]
+    if open_runs and not pid:
+        lines.append("               they go on when the folder is opened again")
+    if not runs:
+        return lines
+    ended = [run for run in runs if run["state"] != RUNNING]
+    shown = [*open_runs, *ended][:RUNS_SHOWN_MAX]
+    header = ("run", "state", "nodes", "done", "failed", "running", "ready", "pending", "started", "took", "name")
+    lines += ["", *align([header, *map(_row, shown)])]
+    if len(runs) > len(shown):
+        lines.append(f"… and {len(runs) - len(shown):,} more")
+    return lines
+
+
+def log_lines(log: Mapping[str, Any]) -> list[str]:
+    """The state of the log on one line, where the summary has it."""
+    parts = [f"{log[key]:,} {key}" for key in ("records", "segments", "bytes") if isinstance(log.get(key), int)]
+    if log.get("bytes_cut"):
+        parts.append(f"{log['bytes_cut']:,} bytes at the end not yet acknowledged")
+    return [f"log            {', '.join(parts)}"] if parts else []
+
+
+def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
+    counts = Counts(*run["counts"])
+    created, ended = run.get("created_ns"), run.get("ended_ns")
+    return (
+        run["run_id"],
+        run["state"],
+        f"{counts.total:,}",
+        f"{counts.done:,}",
+        f"{counts.failed:,}",
+        f"{counts.running:,}",
+        f"{counts.ready:,}",
+        f"{counts.pending:,}",
+        datetime.fromtimestamp(created / 1e9).strftime("%Y-%m-%d %H:%M:%S") if created else "–",
+        duration_text(ended - created) if created and ended else "–",
+        run.get("name") or "–",
+    )
