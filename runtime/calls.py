@@ -23,6 +23,8 @@ ITEM_BYTES_MAX: Final = limits.FRAME_BYTES_MAX // 2
 """Longest text of all arguments of a call together; each large one is a file, so it takes hundreds to get there."""
 LEAF_TYPES: Final = frozenset({int, float, str, bytes, bool, type(None), complex, bytearray, range})
 """Types that cannot hold a node."""
+QUICK_TYPES: Final = frozenset({int, float, bool, type(None)})
+"""Types whose values are always small."""
 
 
 ANY_KEY: Final = "?"

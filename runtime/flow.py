@@ -21,11 +21,11 @@ from typing import Any, Final, Generic, TypeVar, Unpack, overload
 
 import orjson
 
-from actors.protocol.errors import ConfigurationError, GraphError, MissingNode
+from actors.protocol.errors import ConfigurationError, GraphError, MissingNode, PayloadError
 from actors.protocol.graph import GraphBuilder, GraphColumns, encode
 from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
-from runtime.calls import ANY_KEY, BlobNeeded, NoBlobs, encode_call, holds, shape_of
+from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, encode_call, holds, shape_of
 from runtime.host.decode import BLOB_MARK
 from runtime.mail.codec import Codec
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, TaskOptions, kind_of, split_partial
@@ -62,13 +62,14 @@ class Node(Generic[R_co]):
 class _Row:
     """What a flow knows of one function: its kind numbers by shape."""
 
-    __slots__ = ("args", "fn", "kwargs", "options", "parents", "pickle", "shapes")
+    __slots__ = ("args", "fn", "kwargs", "one", "options", "parents", "pickle", "plain", "shapes")
 
     def __init__(self, fn: Callable[..., Any], options: TaskOptions) -> None:
         self.fn, self.args, self.kwargs = split_partial(fn)
         self.options = options
         self.pickle = options.payloads == "pickle"
-        self.parents = _UNKNOWN
+        self.plain = not (self.args or self.kwargs)
+        self.parents = self.one = _UNKNOWN
         self.shapes: dict[str, int] = {}
 
 
@@ -162,18 +163,24 @@ class Flow:
         if row is None:
             row = self._row(fn, trigger)
         controls = [self._index(node) for node in after] if after else ()
+        if kwargs or not row.plain:
+            return self._add_with_item(row, (*row.args, *args), {**row.kwargs, **kwargs}, controls, id)
         deps: list[int] = []
         for arg in args:
             if type(arg) is not Node or arg.flow is not self:
                 break
             deps.append(arg.index)
         else:
-            if not kwargs and not row.args and not row.kwargs:
-                kind = row.parents
-                if kind < 0:
-                    kind = row.parents = self._kind(row, "parents")
-                return self._added(kind, deps, controls, None, id)
-        return self._add_with_item(row, (*row.args, *args), {**row.kwargs, **kwargs}, controls, id)
+            kind = row.parents
+            if kind < 0:
+                kind = row.parents = self._kind(row, "parents")
+            return self._added(kind, deps, controls, None, id)
+        if len(args) == 1 and type(args[0]) in QUICK_TYPES:
+            kind = row.one
+            if kind < 0:
+                kind = row.one = self._kind(row, "one")
+            return self._added(kind, (), controls, self._codec.encode(args[0]), id)
+        return self._add_with_item(row, args, kwargs, controls, id)
 
     def link(self, before: Node[Any], after: Node[Any]) -> None:
         """Let a node wait for another one, whichever was added first.
@@ -237,6 +244,10 @@ class Flow:
     def _added(
         self, kind: int, deps: Sequence[int], controls: Sequence[int], item: bytes | None, name: str | None
     ) -> Node[Any]:
+        if name is not None:
+            _check_id(name)
+        if item is not None:
+            item = b"%b" % item  # a copy: what orjson returns holds on to 4 KiB (measured with 3.13)
         self._columns = None
         return Node(self, self._builder.add(kind, deps, controls, item, name))
 
@@ -247,15 +258,15 @@ class Flow:
         shape: Shape = shape_of(args, kwargs)
         if holds((args, kwargs), _is_node):
             shape = "template"
-        kind = row.shapes.get(shape, _UNKNOWN)
-        if kind < 0:
-            kind = row.shapes[shape] = self._kind(row, shape)
         large = False
         item = b"null"
         try:
             item = self._encoded(self._codec, row, shape, args, kwargs, deps, ANY_KEY)
         except BlobNeeded:
             large = True
+        kind = row.shapes.get(shape, _UNKNOWN)
+        if kind < 0:
+            kind = row.shapes[shape] = self._kind(row, shape)
         node = self._added(kind, list(deps), controls, item, name)
         if large:
             self._large[node.index] = (row, shape, args, kwargs, list(deps))
@@ -340,7 +351,23 @@ class Flow:
         def place_of(value: object) -> int | None:
             return deps.setdefault(self._index(value), len(deps)) if isinstance(value, Node) else None
 
-        return codec.encode_template(args, kwargs, place_of, pickle=row.pickle, blob_key=blob_key)
+        try:
+            return codec.encode_template(args, kwargs, place_of, pickle=row.pickle, blob_key=blob_key)
+        except PayloadError as refused:
+            if isinstance(refused.__cause__, GraphError):
+                raise refused.__cause__ from None
+            raise
+
+
+def _check_id(name: str) -> None:
+    """Refuse an id that no JSON text can hold."""
+    try:
+        if name.isascii() or name.encode():
+            return
+    except UnicodeEncodeError:
+        raise GraphError(f"node id {name!a} holds a lone surrogate") from None
+    except AttributeError:
+        raise GraphError(f"a node id must be a string, not {name!r}") from None
 
 
 def _is_node(kind: type) -> bool:

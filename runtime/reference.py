@@ -40,8 +40,8 @@ def reference_of(fn: Callable[..., Any]) -> str:
     Raises:
         HandlerRefused: Other processes could not find it by name, or it is a generator function.
     """
-    module_name, qualname = _names_of(fn)
     refuse_unstorable(fn)
+    module_name, qualname = _names_of(fn)
     if module_name in MAIN_MODULES or module_name.startswith(_MORE_SCRIPTS):
         place = _place_of_script(fn, module_name, qualname)
     else:
@@ -86,8 +86,8 @@ def _names_of(fn: Callable[..., Any]) -> tuple[str, str]:
     qualname = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None)
     module = getattr(fn, "__module__", None) or getattr(getattr(fn, "__objclass__", None), "__module__", None)
     owner = getattr(fn, "__self__", None)
-    if module is None and isinstance(owner, type):
-        module = owner.__module__
+    if module is None and owner is not None:
+        module = (owner if isinstance(owner, type) else type(owner)).__module__
     if not isinstance(qualname, str) or not isinstance(module, str):
         kind = type(fn)
         raise HandlerRefused(f"an instance of {kind.__module__}.{kind.__qualname__} has no importable name of its own")

@@ -1,0 +1,132 @@
+"""Settings are checked at construction, all problems at once, and travel as plain JSON in nanoseconds."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.protocol import limits
+from runtime.config import NodeType, Priority, Retention, Retry, RuntimeConfig, main_script, seconds_to_ns
+from runtime.errors import ConfigurationError, UnknownNodeType
+
+
+def test_times_become_integer_nanoseconds() -> None:
+    assert seconds_to_ns(1.5) == 1_500_000_000
+    assert seconds_to_ns(None) is None
+
+
+def test_node_type_on_the_wire() -> None:
+    wire = NodeType("http", workers=(1, 3), mode="asyncio", grace=0.25).to_wire()
+    assert wire == {
+        "name": "http",
+        "workers_min": 1,
+        "workers_max": 3,
+        "mode": "asyncio",
+        "slots": 100,
+        "prefetch": None,
+        "recycle_tasks": None,
+        "recycle_rss_bytes": None,
+        "grace_ns": 250_000_000,
+    }
+    assert NodeType("cpu", workers=2).workers_range == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"name": ""},
+        {"workers": 0},
+        {"workers": (3, 2)},
+        {"mode": "threads"},
+        {"concurrency": -1},
+        {"prefetch": 0},
+        {"recycle_tasks": 0},
+        {"recycle_rss_bytes": 0},
+        {"grace": -1},
+    ],
+)
+def test_a_bad_node_type_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        NodeType(**{"name": "cpu", **settings})
+
+
+def test_all_problems_are_named_at_once() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Retry(max_attempts=0, base=-1, factor=0.5, on=["payload"])
+    for word in ("max_attempts", "base", "factor", "payload"):
+        assert word in str(refused.value)
+
+
+def test_retry_on_the_wire() -> None:
+    assert Retry(max_attempts=2, base=0.5, on="error").to_wire() == {
+        "max_attempts": 2,
+        "base_ns": 500_000_000,
+        "cap_ns": 60_000_000_000,
+        "factor": 2.0,
+        "jitter": True,
+        "on": ["error"],
+    }
+    assert hash(Retry()) == hash(Retry())
+
+
+def test_retention_is_bounded_by_the_limits() -> None:
+    Retention(runs=1, nodes=1)
+    with pytest.raises(ConfigurationError):
+        Retention(runs=limits.RUNS_FINISHED_MAX + 1)
+    with pytest.raises(ConfigurationError):
+        Retention(nodes=0)
+
+
+def test_runtime_config_has_a_default_node_type() -> None:
+    config = RuntimeConfig("state")
+    assert config.state_dir == str(Path("state").absolute())
+    assert [n.name for n in config.node_types] == ["default"]
+    assert config.node_type_for("default") == "default"
+
+
+def test_the_first_node_type_stands_in_for_the_default() -> None:
+    config = RuntimeConfig("state", [NodeType("cpu"), NodeType("http")])
+    assert config.node_type_for("default") == "cpu"
+    assert config.node_type_for("http") == "http"
+    with pytest.raises(UnknownNodeType, match="'gpu'"):
+        config.node_type_for("gpu")
+
+
+def test_runtime_config_refuses_doubles_and_unknown_words() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        RuntimeConfig("s", [NodeType("a"), NodeType("a")], "always", missing_handler="ask")  # type: ignore[arg-type]
+    for word in ("different names", "durability", "missing_handler"):
+        assert word in str(refused.value)
+
+
+def test_the_wire_form_is_plain_json() -> None:
+    wire = RuntimeConfig("state", durability="os", salvage=True).to_wire()
+    assert orjson.loads(orjson.dumps(wire)) == wire
+    assert wire["durability"] == "os"
+    assert wire["salvage"] is True
+    assert wire["face_pid"] == os.getpid()
+    assert wire["retention"] == {"runs": limits.RUNS_FINISHED_MAX, "nodes": limits.NODES_FINISHED_MAX}
+
+
+def test_the_main_script_is_found_by_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("")
+    main = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert main_script() is None
+    main.__file__ = str(script)
+    assert main_script() == str(script)
+    main.__file__ = str(tmp_path / "gone.py")
+    assert main_script() is None
+
+
+def test_settings_survive_pickling() -> None:
+    for value in (NodeType("x", workers=1), Retry(), Retention(), Priority.HIGH):
+        assert pickle.loads(pickle.dumps(value)) == value
