@@ -1,11 +1,11 @@
 """Large values as files: written once, aside, made durable, renamed, and read through a memory mapping.
 
-    <folder>/<run key>/<node>-<attempt>.<token>-<n>.<suffix>
+    <folder>/<run key>/<node>-<attempt>.<random>.<suffix>
     <folder>/<run key>/*.part                                   a write that has not ended, or never will
 
 A run's files share one folder, so that forgetting a run is removing its folder, and the sweep at start needs names
-only. `<token>` is random per store and `<n>` counts, so that two processes, two attempts, or a process and its
-successor never choose the same name; nothing is ever overwritten.
+only. Names are random, so that two processes (forks of one included), two attempts, or a process and its successor
+never choose the same; nothing is ever overwritten.
 
 States of a file: absent -> `.part` -> present -> removed. A name is given out only when the file is present and, with
 `fsync`, on the disk together with its folder entries. What a crash leaves is a `.part`, or a file that no record names:
@@ -21,7 +21,6 @@ Limits: nothing is compressed; a reader of a truncated file is refused by size b
 from __future__ import annotations
 
 import errno
-import itertools
 import mmap
 import os
 import secrets
@@ -55,8 +54,6 @@ class BlobStore:
         self._folder = Path(folder)
         self._fsync = fsync
         self._synced = ""
-        self._token = secrets.token_hex(4)
-        self._count = itertools.count(1)
 
     @property
     def folder(self) -> Path:
@@ -77,7 +74,7 @@ class BlobStore:
         Crash: at most a `.part` file, or a complete file whose name nobody has.
         """
         run_key, _, rest = key.partition("/")
-        leaf = f"{rest.replace('/', '-') or 'value'}.{self._token}-{next(self._count)}.{suffix}"
+        leaf = f"{rest.replace('/', '-') or 'value'}.{secrets.token_hex(8)}.{suffix}"
         name = f"{run_key}/{leaf}"
         path = self._path(name)
         part = path.with_name(leaf + PART)

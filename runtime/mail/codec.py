@@ -27,7 +27,7 @@ import orjson
 from actors.protocol.errors import EnvironmentFault, PayloadError, PayloadUnreadable
 from runtime.mail import pickled
 from runtime.mail.blobs import BlobStore, open_node
-from runtime.mail.encoding import EXTENSION, Encoding, IndexOf, quick_list_text, quick_text
+from runtime.mail.encoding import EXTENSION, Encoding, IndexOf, exact_text, may_stay, quick_list_text
 from runtime.mail.refusal import key_step
 from runtime.mail.typed import TreeReader
 
@@ -59,12 +59,12 @@ class Codec:
 
         Crash: at most blobs that no record names; they go with their run's folder.
         """
-        text = quick_text(value)
-        if text is not None:
+        text = exact_text(value)
+        if text is not None and may_stay(value, text):
             return text
         encoding = Encoding(self._blobs, blob_key, pickle)
         try:
-            return encoding.text(value, "$")
+            return encoding.placed(value, text, "$")
         except BaseException:
             encoding.undo()
             raise

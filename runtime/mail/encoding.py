@@ -23,7 +23,7 @@ from actors.protocol import limits
 from actors.protocol.errors import EnvironmentFault, PayloadError
 from runtime.mail import pickled
 from runtime.mail.blobs import BlobStore, Spill
-from runtime.mail.leaves import INT_MAX, INT_MIN, Node
+from runtime.mail.leaves import INT_MAX, INT_MIN
 from runtime.mail.plain import (
     PLAIN,
     SCALARS,
@@ -44,20 +44,22 @@ _CONTAINERS: Final = frozenset({list, dict})
 IndexOf = Callable[[object], int | None]
 
 
-def quick_text(value: Any) -> bytes | None:
-    """JSON text of a plain and small value, or None for all others."""
+def exact_text(value: Any) -> bytes | None:
+    """JSON text of a plain value of any size, or None when plain JSON does not hold it exactly."""
     kind = type(value)
     if kind is list or kind is dict:
-        text = plain_text(value)
-        if text is None or len(text) > limits.PAYLOAD_OPAQUE_BYTES_MIN:
-            return None
-        if kind is dict and len(value) == 1 and EXTENSION in value:
-            return None
-        return text if is_shallow(value, text, 0) else None
-    if kind not in SCALARS:
-        return None
-    text = scalar_text(value)
-    return None if text is None or len(text) > limits.PAYLOAD_INLINE_BYTES_MAX else text
+        return plain_text(value)
+    return scalar_text(value) if kind in SCALARS else None
+
+
+def may_stay(value: Any, text: bytes) -> bool:
+    """Whether a plain value goes as it is: it is small, not deep, and does not look like an extension."""
+    kind = type(value)
+    if kind is not list and kind is not dict:
+        return len(text) <= limits.PAYLOAD_INLINE_BYTES_MAX
+    if len(text) > limits.PAYLOAD_OPAQUE_BYTES_MIN or (kind is dict and len(value) == 1 and EXTENSION in value):
+        return False
+    return is_shallow(value, text, 0)
 
 
 def quick_list_text(values: list[Any]) -> bytes | None:
@@ -104,26 +106,35 @@ class Encoding:
             self._spill.undo()
 
     def text(self, value: Any, root: str) -> bytes:
-        """JSON text of one wire value.
+        """JSON text of one wire value. Arguments and errors as for `placed`."""
+        text = exact_text(value)
+        if text is not None and may_stay(value, text):
+            return text
+        return self.placed(value, text, root)
+
+    def placed(self, value: Any, text: bytes | None, root: str) -> bytes:
+        """JSON text of the wire value of what cannot stay as it is.
 
         Args:
             value: The value.
+            text: Its JSON text if that is exact.
             root: What its path starts with.
 
         Raises:
             PayloadError: It cannot be stored exactly, or is too large.
         """
-        text = quick_text(value)
-        if text is not None:
-            return text
         if self._spill is not None:
             self._spill.begin()
         try:
-            return self._settled(value)
+            if text is not None:
+                return self._by_size("json", text, is_leaf=type(value) is str)
+            return self._typed(value)
         except Refused as refused:
             raise refused.error(root) from None
-        except (TooDeep, RecursionError):
+        except TooDeep:
             raise too_deep(value).error(root) from None
+        except RecursionError:
+            raise Refused("is nested more deeply than what is left of the call stack").error(root) from None
         except (EnvironmentFault, PayloadError, MemoryError):
             raise
         except Exception as reason:  # from code of the value's class, or because it changes meanwhile
@@ -152,33 +163,29 @@ class Encoding:
     def _plain_places(self, values: list[Any], out: list[Any]) -> set[type]:
         """Which kinds of containers need no further look; tuples of plain items are put in place here."""
         keep: set[type] = set()
+        if set(map(type, values)) <= PLAIN:  # they were tried together, by `quick_list_text`
+            return keep
         containers = [value for value in values if type(value) in _CONTAINERS]
         if containers and _plain_list_text(containers, len(containers)) is not None:
             keep |= _CONTAINERS
-        if not self._pickle:
-            places = [at for at, value in enumerate(values) if type(value) is tuple]
-            lists = [list(values[at]) for at in places]
-            if lists and _plain_list_text(lists, len(lists)) is not None:
-                keep.add(tuple)
-                for at, items in zip(places, lists, strict=True):
-                    out[at] = {EXTENSION: ["tree", ["T", items]]}
+        places = [] if self._pickle else [at for at, value in enumerate(values) if type(value) is tuple]
+        lists = [list(values[at]) for at in places]
+        if lists and _plain_list_text(lists, len(lists)) is not None:
+            keep.add(tuple)
+            for at, items in zip(places, lists, strict=True):
+                out[at] = {EXTENSION: ["tree", ["T", items]]}
         return keep
 
-    def _settled(self, value: Any) -> bytes:
-        kind = type(value)
-        if kind in PLAIN:
-            text = _exact_text(value)
-            if text is not None:
-                return self._placed("json", text, is_leaf=kind is str)
+    def _typed(self, value: Any) -> bytes:
         if self._pickle:
             node = pickled.write(value, self._spill, self._index_of)
         else:
             node = self._writer.whole(value)
         if type(node) is list and node[0] in ("blob", "ref", "pickle"):
             return orjson.dumps({EXTENSION: node})
-        return self._placed("tree", orjson.dumps(node), is_leaf=False)
+        return self._by_size("tree", orjson.dumps(node), is_leaf=False)
 
-    def _placed(self, tag: str, text: bytes, *, is_leaf: bool) -> bytes:
+    def _by_size(self, tag: str, text: bytes, *, is_leaf: bool) -> bytes:
         """Put a text in line, as one string, or into a blob, by its length. A leaf is never a string in a string."""
         size = len(text)
         if size > limits.PAYLOAD_INLINE_BYTES_MAX:
@@ -190,10 +197,3 @@ class Encoding:
         if tag == "json" or size > limits.PAYLOAD_OPAQUE_BYTES_MIN:
             text = orjson.dumps(text.decode())
         return b'{"!":["' + tag.encode() + b'",' + text + b"]}"
-
-
-def _exact_text(value: Node) -> bytes | None:
-    """JSON text of a plain value of any size, or None."""
-    if type(value) in _CONTAINERS:
-        return plain_text(value)
-    return scalar_text(value)

@@ -63,8 +63,8 @@ def failure_of(exc: BaseException, kind: FailureKind | str, codec: Codec, pickle
     portable = _safely(lambda: _portable_wire(exc, codec, pickle), None)
     if portable is not None:
         failure["exc"] = portable
-    if isinstance(exc, PayloadError):
-        path = _safely(lambda: cut(printable(str(exc.path)), TYPE_CHARS_MAX), "")
+    if issubclass(type(exc), PayloadError):  # isinstance would ask the exception for its __class__
+        path = _safely(lambda: cut(printable(str(getattr(exc, "path", ""))), TYPE_CHARS_MAX), "")
         if path:
             failure["path"] = path
     return failure

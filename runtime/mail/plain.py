@@ -69,9 +69,9 @@ def plain_text(value: Any) -> bytes | None:
 
 def nested_text(value: Any) -> bytes | None:
     """As `plain_text`, for what is not a list of scalars. A marshalled copy lives for the time of the call."""
-    if not _looks_plain(value):
-        return None
     try:
+        if not _looks_plain(value):
+            return None
         marshalled = marshal.dumps(value, _VERSION)
         if not _suspicious(marshalled):
             text = orjson.dumps(value, None, _STRICT)
@@ -83,7 +83,7 @@ def nested_text(value: Any) -> bytes | None:
             return None
         text = orjson.dumps(value, None, _STRICT)
         return text if marshal.dumps(orjson.loads(text), _COMPARABLE_VERSION) == marshalled else None
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: too deep, or changed by another thread meanwhile
         return None
 
 

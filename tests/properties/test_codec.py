@@ -22,6 +22,8 @@ from runtime.mail.codec import Codec
 from runtime.mail.plain import plain_text
 from tests.unit.mail.values import EXAMPLES, Colour, Frozen, Level, Plain, Point, Right, Row, Slotted, same
 
+pytestmark = pytest.mark.slow
+
 zones = st.one_of(
     st.none(),
     st.timezones(),

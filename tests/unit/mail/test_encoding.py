@@ -1,0 +1,93 @@
+"""The decisions on the way out: what goes by one call, what by itself, what as a string, what as a blob."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.protocol import limits
+from actors.protocol.errors import DiskFull, PayloadError
+from runtime.mail.blobs import BlobStore
+from runtime.mail.encoding import Encoding, exact_text, may_stay, quick_list_text
+from tests.unit.mail.values import Plain
+
+KEY = "s-1/0-1"
+
+
+class Changing(dict):  # type: ignore[type-arg]
+    pass
+
+
+@pytest.mark.parametrize("value", [1, "a", None, 1.5, True, [], {}, [[1]], {"a": [None]}])
+def test_small_plain_values_are_quick(value: Any) -> None:
+    text = exact_text(value)
+    assert text == orjson.dumps(value)
+    assert may_stay(value, text)
+    assert quick_list_text([value, value]) == orjson.dumps([value, value])
+
+
+@pytest.mark.parametrize("value", [{"!": 1}, (1,), 2**64, float("nan"), [list(range(1000))], "x" * 70_000, {"!": {}}])
+def test_others_are_not(value: Any) -> None:
+    text = exact_text(value)
+    assert text is None or not may_stay(value, text)
+    assert quick_list_text([value]) is None
+
+
+def test_the_mean_size_decides_for_a_list() -> None:
+    small: list[Any] = [{"n": n} for n in range(300)]
+    hidden = [*small, {"text": "x" * 5000}]
+    large = [{"text": "x" * 5000} for _ in range(10)]
+    assert quick_list_text(hidden) == orjson.dumps(hidden)
+    assert quick_list_text(large) is None
+    assert quick_list_text([]) == b"[]"
+
+
+def test_a_list_is_put_together_from_both(tmp_path: Path) -> None:
+    encoding = Encoding(BlobStore(tmp_path, fsync=False), KEY, False)
+    values = [1, {"a": 1}, (1, 2), ("x", [1]), 2**70, "é" * 3000, b"x" * 100_000, {"!": 1}, None, 2.5, float("inf")]
+    wires = orjson.loads(encoding.list_text(values))
+    assert wires[:2] == [1, {"a": 1}]
+    assert [w["!"][0] for w in (*wires[2:5], *wires[6:8], wires[10])] == [
+        "tree",
+        "tree",
+        "tree",
+        "blob",
+        "json",
+        "tree",
+    ]
+    assert wires[5] == "é" * 3000
+    assert wires[8:10] == [None, 2.5]
+    encoding.undo()
+    assert list((tmp_path / "s-1").iterdir()) == []
+
+
+def test_faults_of_the_disk_pass_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = BlobStore(tmp_path)
+
+    def full(*_: Any) -> str:
+        raise DiskFull("full")
+
+    monkeypatch.setattr(store, "write", full)
+    with pytest.raises(DiskFull):
+        Encoding(store, KEY, False).text("x" * 100_000, "$")
+
+
+def test_faults_of_the_value_are_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(thing: object) -> int | None:
+        raise ZeroDivisionError("in user code")
+
+    with pytest.raises(PayloadError, match="ZeroDivisionError: in user code") as refused:
+        Encoding(None, "", False, broken).text([Plain()], "args[0]")
+    assert refused.value.path == "args[0]"
+
+
+def test_thresholds_are_exact(tmp_path: Path) -> None:
+    encoding = Encoding(BlobStore(tmp_path, fsync=False), KEY, False)
+    opaque, inline = limits.PAYLOAD_OPAQUE_BYTES_MIN, limits.PAYLOAD_INLINE_BYTES_MAX
+    assert encoding.text(["x" * (opaque - 4)], "$")[:1] == b"["
+    assert encoding.text(["x" * (opaque - 3)], "$")[:8] == b'{"!":["j'
+    assert encoding.text("x" * (inline - 2), "$")[:2] == b'"x'
+    assert encoding.text("x" * (inline - 1), "$")[:8] == b'{"!":["b'
