@@ -232,7 +232,7 @@ class EngineCore:
     def _on_halt(self, effect: log.Halt) -> None:
         self._effects.append(fx.Refuse("MS207", effect.message))
 
-    def _on_wake(self, effect: log.WakeAt) -> None:
+    def _on_wake(self, effect: log.RetryAt) -> None:
         self._effects.append(fx.WakeAt(effect.at_ns))
 
     def _on_durable(self, effect: log.Durable) -> None:
@@ -245,6 +245,6 @@ class EngineCore:
         log.Pause: _on_pause,
         log.Resume: _on_resume,
         log.Halt: _on_halt,
-        log.WakeAt: _on_wake,
+        log.RetryAt: _on_wake,
         log.Durable: _on_durable,
     }

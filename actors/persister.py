@@ -124,10 +124,6 @@ class RetryAt:
     at_ns: int
 
 
-WakeAt = RetryAt
-"""Former name, still used by the core."""
-
-
 @dataclass(frozen=True, slots=True)
 class Halt:
     """Stop the shard: the log failed. Everything acknowledged is safe."""

@@ -21,6 +21,7 @@ from typing import Any, Final
 from actors.policy.prefetch import capacity, smoothed, spread
 from actors.pool_worker import CANCEL, TIMEOUT, Escalation, PoolWorker, crash_failure, stop_failure
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken, ProtocolError
 from actors.protocol.states import WorkerEvent, WorkerState
@@ -83,7 +84,7 @@ class WorkerPool:
             return None
         able = [w for w in self.workers.values() if w.state is WorkerState.READY]
         limit = capacity(self.slots, self.average_ns, self._prefetch)
-        room = [max(0, limit - w.book.held) if not w.stops else 0 for w in able]
+        room = [0 if w.stops or w.stuck else max(0, min(limit - w.book.held, w.window)) for w in able]
         shares = spread(ready, room, [w.book.held for w in able], self.average_ns)
         given = tuple((w.id, n) for w, n in zip(able, shares, strict=True) if n)
         return msg.Offer(self.name, given) if given else None
@@ -99,7 +100,11 @@ class WorkerPool:
 
     def watched(self) -> list[int]:
         """Workers that should be observed now: those that hold something, and all when one may be recycled."""
-        return [w.id for w in self.workers.values() if w.book.held and w.state is not WorkerState.STARTING]
+        return [w.id for w in self.workers.values() if w.state is not WorkerState.STARTING and self._is_watched(w)]
+
+    @staticmethod
+    def _is_watched(worker: PoolWorker) -> bool:
+        return bool(worker.book.held or worker.stops or worker.window < limits.PREFETCH_MAX)
 
     # --- work -----------------------------------------------------------------------------------------------------
 
@@ -138,6 +143,7 @@ class WorkerPool:
             finished.append((group.run, nodes, values, started_ns, ends))
             self.average_ns = smoothed(self.average_ns, ends[-1] / count)
             worker.tasks += count
+            worker.passed = max(worker.passed, serial + count - 1)
         self._progressed(worker)
         if finished:
             self._out.append(msg.Finished(worker.pid, finished, message.raw if whole else None))
@@ -198,6 +204,7 @@ class WorkerPool:
     def _progressed(self, worker: PoolWorker) -> None:
         worker.progress_ns = self.now_ns
         worker.current = 0
+        worker.stuck = False
         if worker.stops:
             for serial in [s for s in worker.stops if worker.book.find(s) is None]:
                 del worker.stops[serial]
@@ -280,6 +287,7 @@ class WorkerPool:
         if worker is None:
             return
         worker.current = message.serial
+        worker.passed = max(worker.passed, message.passed)
         for serial, started_ns in self._running(message):
             group = worker.book.find(serial)
             if group is None or serial in worker.stops:
@@ -306,7 +314,7 @@ class WorkerPool:
         return [(message.serial, message.started_ns)] if message.serial else []
 
     def _plan_watch(self) -> None:
-        if not any(w.book.held or w.stops for w in self.workers.values()):
+        if not any(self._is_watched(w) for w in self.workers.values()):
             self._timeout_min_ns = 0
             self._watch_due_ns = 0
             return

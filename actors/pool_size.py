@@ -49,7 +49,7 @@ def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:
     if due > pool.now_ns:
         return [fx.WakeAt(due)]
     serials = victim.book.open_serials()[pool.slots :]
-    victim.revoking = True
+    victim.revoking = victim.stuck = True
     victim.progress_ns = pool.now_ns
     return [fx.Revoke(victim.id, tuple(serials[len(serials) // 2 :]))]
 

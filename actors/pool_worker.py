@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.policy.leases import LeaseBook
+from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.states import WORKER_TABLE, WorkerEvent, WorkerState, step
 from actors.run import Run
@@ -41,10 +42,12 @@ class PoolWorker:
         "id",
         "idle_since_ns",
         "pid",
+        "passed",
         "progress_ns",
         "revoking",
         "state",
         "stops",
+        "stuck",
         "tasks",
     )
 
@@ -58,9 +61,20 @@ class PoolWorker:
         self.progress_ns = self.idle_since_ns = now_ns
         self.busy_since_ns = 0
         self.revoking = False
+        self.stuck = False
+        self.passed = 0
         self.boot_error = ""
         self.drain_reason = ""
         self.tasks = 0
+
+    @property
+    def window(self) -> int:
+        """Leases that fit into the table behind what the worker has not passed yet.
+
+        A slot that is used again too early would show the worker another lease's state. What it shows as passed may be
+        ahead of where it is by one claim, because it may put claimed leases back.
+        """
+        return limits.LEASE_SLOTS - limits.CLAIM_MAX - (self.book.next_serial - 1 - self.passed)
 
     def move(self, event: WorkerEvent) -> None:
         """Step the worker's state machine."""

@@ -9,6 +9,7 @@ the order of decisions, so a node is READY whenever its result is read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -36,12 +37,15 @@ class Replay:
         self.scheduler = scheduler
         self.records = 0
         self._load_blob = load_blob
+        self.opened: dict[str, Any] = {}
+        self.counted: Counter[int] = Counter()
         self._offset_ns = 0
 
     def fold(self, record: Record) -> None:
         """Fold one record. Raises ProtocolError when it does not fit what came before."""
         self.scheduler.lsn = record.lsn
         self.records += 1
+        self.counted[record.type] += 1
         handler = self._on.get(record.type)
         if handler is None:
             return
@@ -137,7 +141,7 @@ class Replay:
     def _completed(self, record: Record) -> None:
         scheduler = self.scheduler
         _, groups = orjson.loads(record.payload)
-        for _, no, nodes, values, _, _ in groups:
+        for _, no, nodes, values, started_ns, ends in groups:
             run = scheduler.book.live.get(no)
             if run is None:
                 continue
@@ -147,8 +151,7 @@ class Replay:
             if run.spawned:
                 self._add_spawned(run, nodes)
             run.succeed(nodes, values)
-            if not run.open:
-                scheduler.book.finish(run, record.lsn)
+            self._close(run, record, self._offset_ns + started_ns + ends[-1])
 
     def _add_spawned(self, run: Run, nodes: list[int]) -> None:
         for node in [n for n in nodes if n in run.spawned]:
@@ -179,8 +182,7 @@ class Replay:
             return
         run.failures[node] = failure
         run.settle([node], int(NodeState[outcome.upper()]))
-        if not run.open:
-            scheduler.book.finish(run, record.lsn)
+        self._close(run, record, wall)
 
     def _cancel(self, record: Record) -> None:
         no, node, leased = orjson.loads(record.payload)
@@ -190,8 +192,12 @@ class Replay:
         for n in leased:
             run.state[n] = LEASED
         outcomes.mark_cancelled(run, node)
-        if not run.open:
-            self.scheduler.book.finish(run, record.lsn)
+        self._close(run, record, self.scheduler.wall_ns)
+
+    def _close(self, run: Run, record: Record, ended_ns: int) -> None:
+        """Move the run to the finished ones if it is over."""
+        if not run.open and self.scheduler.book.finish(run, record.lsn):
+            self.scheduler.ended_ns[run.no] = ended_ns
 
     def _spawned(self, record: Record) -> None:
         _, no, node, block = orjson.loads(record.payload)
@@ -200,10 +206,13 @@ class Replay:
             run.spawned[node] = (block, record.payload)
 
     def _released(self, record: Record) -> None:
-        self.scheduler.book.forget(orjson.loads(record.payload))
+        numbers = orjson.loads(record.payload)
+        self.scheduler.book.forget(numbers)
+        for no in numbers:
+            self.scheduler.ended_ns.pop(no, None)
 
     def _opened(self, record: Record) -> None:
-        opened = orjson.loads(record.payload)
+        self.opened = opened = orjson.loads(record.payload)
         self._offset_ns = opened["wall_ns"] - opened["now_ns"]
         self.scheduler.book.expect_no_at_least(opened["next_run_no"])
 

@@ -3,6 +3,8 @@
 A worker holds groups of leases (one message of the engine each, consecutive serials of one run and kind). It claims the
 front of the oldest group in chunks, runs them in order, and sends what came out.
 
+Leases that are claimed and not started go back when a task takes long, so that others can have them (`put_back`).
+
 States: open -> draining (claims nothing more). A lease: waiting here -> claimed (by the host, by compare-and-set in the
 lease table) -> ended; or asked to stop while waiting, then it ends without having run.
 
@@ -139,6 +141,15 @@ class WorkerDesk:
     def stop_reason(self, serial: int) -> int:
         """Why this lease shall not start; 0 when it may."""
         return self._stops.pop(serial, 0) if self._stops else 0
+
+    def put_back(self, chunk: WorkChunk, ran: int) -> None:
+        """The last chunk ended early: leases after the first `ran` were not started and are released in the table."""
+        group = chunk.group
+        if self.draining or ran >= chunk.count:
+            return
+        if group.taken == len(group.nodes):
+            self._groups.appendleft(group)
+        group.taken -= chunk.count - ran
 
     @property
     def has_stops(self) -> bool:

@@ -173,7 +173,7 @@ class WorkerLogged:
 class WorkerObserved:
     """Read from the lease table: what runs now, since when; counters for recycling.
 
-    `running` is for asyncio workers.
+    `running` is for asyncio workers. Serials up to `passed` were claimed or passed over.
     """
 
     worker: int
@@ -183,6 +183,7 @@ class WorkerObserved:
     tasks_done: int
     stopped: bool = False
     running: tuple[int, ...] = ()
+    passed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,9 @@ class EngineHost:
             pulse = post.table.pulse()
             running = self._running(post) if post.is_async else ()
             events.append(
-                msg.WorkerObserved(worker, serial, started_ns, pulse.rss_bytes, pulse.tasks_done, stopped, running)
+                msg.WorkerObserved(
+                    worker, serial, started_ns, pulse.rss_bytes, pulse.tasks_done, stopped, running, post.table.passed()
+                )
             )
 
     def _running(self, post: WorkerPost) -> tuple[int, ...]:

@@ -79,7 +79,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         known = {run.key for book in (scheduler.book.live, scheduler.book.finished) for run in book.values()}
         blobs.sweep(known.__contains__)
         core = EngineCore(scheduler, persister, node_types)
-        recovery = {**found, "bytes_cut": report.bytes_cut, "gaps": len(report.gaps), "clean": report.clean}
+        recovery = {**found, **_summary(report)}
         worker_config = {
             "blobs": folder.blobs_path,
             "fsync": config["durability"] == "fsync",
@@ -100,6 +100,12 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         host.close()
         loop.close()
     return 0 if reason != "the spawner is gone" else 1
+
+
+def _summary(report: RecoveryReport) -> dict[str, Any]:
+    """What the face shows of the log that was read."""
+    facts = {"bytes_cut": report.bytes_cut, "records_cut": report.records_cut, "known_gaps": report.known_gaps}
+    return {**facts, "mended": bool(report.mended), "clean": report.clean}
 
 
 def _settle_memory() -> None:

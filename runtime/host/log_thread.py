@@ -1,11 +1,10 @@
 """The log's own thread: one write at a time, so that the loop never waits for the disk.
 
 The thread holds the interpreter lock only between system calls. Results come back to the loop as the persister's
-events. Without sync there is nothing to wait for but a copy into the page cache, so such a write is done at once, in
-the loop.
+events. Without sync there is mostly nothing to wait for but a copy into the page cache: such a write is done in the
+loop, unless it begins a segment (which syncs) or the thread holds the writer to remove old ones.
 
-Concurrency: `write` and `remove_below` from the loop only, the writer is used by one thread at a time because the
-persister has at most one write out.
+Concurrency: `write` and `remove_below` from the loop only. The persister has at most one write out.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors import persister as log
-from actors.protocol.errors import DiskFull, LogFailed
+from actors.protocol.errors import DiskFull, EnvironmentFault, LogFailed
 from actors.protocol.records import Record
 from runtime.storage.wal import LogWriter
 
@@ -27,6 +26,8 @@ class LogThread:
     def __init__(self, writer: LogWriter, deliver: Callable[[Any], None]) -> None:
         self._writer = writer
         self._deliver = deliver
+        self._removals_asked = 0
+        self._removals_done = 0
         self._asked: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="mainspring-log", daemon=True)
         self._thread.start()
@@ -34,15 +35,16 @@ class LogThread:
     def write(self, records: Sequence[Record], *, sync: bool) -> Any:
         """Write a batch.
 
-        Without sync returns the event at once; with sync it is delivered later, and this returns None.
+        Returns the event when it was done at once, None when the event will be delivered.
         """
-        if not sync:
+        if not (sync or self._writer.changes_segment or self._removals_asked != self._removals_done):
             return self._written(records, False)
-        self._asked.put(lambda: self._written(records, True))
+        self._asked.put(lambda: self._written(records, sync))
         return None
 
     def remove_below(self, segment: int) -> None:
         """Remove old segments, in the thread. A failure is left for the next time."""
+        self._removals_asked += 1
         self._asked.put(lambda: self._removed(segment))
 
     def close(self) -> None:
@@ -58,14 +60,18 @@ class LogThread:
             return log.NoSpace(full.message)
         except LogFailed as failed:
             return log.LogBroken(failed.message)
+        except Exception as bug:  # the thread must answer, or the engine would wait for ever
+            return log.LogBroken(f"writing the log failed: {bug!r}")
         active = self._writer.active
         return log.Written(records[-1].lsn, active.no, active.first_lsn)
 
     def _removed(self, segment: int) -> None:
         try:
             self._writer.remove_below(segment)
-        except (OSError, DiskFull, LogFailed):
+        except (OSError, EnvironmentFault):
             return
+        finally:
+            self._removals_done += 1
 
     def _run(self) -> None:
         while (job := self._asked.get()) is not None:

@@ -43,6 +43,8 @@ CURRENT: Final = limits.LEASE_SLOTS
 TASKS_DONE: Final = CURRENT + 1
 RSS_BYTES: Final = CURRENT + 2
 BUSY_NS: Final = CURRENT + 3
+PASSED: Final = CURRENT + 4
+"""Serials up to here were claimed or passed over: their slots may be used again."""
 CANCEL: Final = CURRENT + 16
 """Written by the other side, hence on another cache line."""
 STATES_OFFSET: Final = (CURRENT + 32) * 8
@@ -52,6 +54,7 @@ _LEASED_BYTE: Final = int(LeaseState.LEASED)  # plain numbers: comparing with an
 _REVOKED_BYTE: Final = int(LeaseState.REVOKED)
 _LEASED: Final = bytes([LeaseState.LEASED]) * limits.LEASE_SLOTS
 _CLAIM: Final = bytes.maketrans(bytes([LeaseState.LEASED]), bytes([LeaseState.RUNNING]))
+_RELEASE: Final = bytes.maketrans(bytes([LeaseState.RUNNING]), bytes([LeaseState.LEASED]))
 _ZERO_WORDS: Final = memoryview(bytes(8 * limits.LEASE_SLOTS)).cast("Q")
 _CANCEL_BITS: Final = 8
 
@@ -126,6 +129,10 @@ class LeaseTable:
         """Ask the worker to end that attempt; replaces what was asked before. `reason` is between 1 and 255."""
         self.words[CANCEL] = serial << _CANCEL_BITS | reason
 
+    def passed(self) -> int:
+        """The serial up to which the worker has claimed or passed over everything."""
+        return int(self.words[PASSED])
+
     def pulse(self) -> WorkerPulse:
         """What the worker last showed."""
         return WorkerPulse(*self.words[TASKS_DONE : BUSY_NS + 1].tolist())
@@ -145,9 +152,21 @@ class LeaseTable:
                 states += piece
         finally:
             self._lock(fcntl.LOCK_UN)
+        self.words[PASSED] = serial + count - 1
         if states == _LEASED[:count]:
             return range(serial, serial + count)
         return [number for number, state in enumerate(states, serial) if state == _LEASED_BYTE]
+
+    def release(self, serial: int, count: int) -> None:
+        """Give back consecutive serials that were claimed and not started; they can be claimed or revoked again."""
+        memory = self._memory
+        try:
+            self._lock(fcntl.LOCK_EX)
+            for slot, length in _pieces(serial, count):
+                start = STATES_OFFSET + slot
+                memory[start : start + length] = memory[start : start + length].translate(_RELEASE)
+        finally:
+            self._lock(fcntl.LOCK_UN)
 
     def begin(self, serial: int, now_ns: int) -> None:
         """Publish which attempt runs."""

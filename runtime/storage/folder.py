@@ -152,6 +152,20 @@ class StateFolder:
         """Folder of the large payloads."""
         return os.path.join(self.path, BLOBS_NAME)
 
+    def owner_pid(self) -> int | None:
+        """Pid of the process that holds the lock now, as it named itself; None when nobody does."""
+        try:
+            fd = os.open(os.path.join(self.path, LOCK_NAME), os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _holder(fd)
+        finally:
+            os.close(fd)
+        return None
+
     def close(self) -> None:
         """Give up ownership. Closing twice is harmless."""
         if self._lock_fd >= 0:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import messages as msg
 from tests.unit.actors.rig import Rig, node_type
 
@@ -148,3 +150,21 @@ def test_s42_every_lease_of_a_dead_worker_comes_back(claimed: bool) -> None:
     assert rig.core.held() == 0
     rig.say(msg.WorkerHello(worker + 1, 7))
     assert [node for _, _, node in rig.leases()] == [0, 1]
+
+
+def test_a_slot_of_the_lease_table_is_not_used_again_before_the_worker_passed_it() -> None:
+    rig = Rig()
+    rig.submit(1)
+    ((worker, first, _),) = rig.leases()
+    rig.core.pools["default"].average_ns = 100
+    highest = first
+    for seq in range(2, 12):
+        items = list(range(1000))
+        rig.say(msg.MapSubmitted("s", seq, 1, items, orjson.dumps([seq, 1, items])))
+        given = tuple(serial for _, serial, _ in rig.leases())
+        highest = max((highest, *given))
+        if seq < 11:
+            rig.say(msg.CancelAsked("s", 1, f"s-{seq}", None), msg.LeasesRevoked(worker, given, given))
+    assert limits.PREFETCH_MAX < highest - first <= limits.LEASE_SLOTS - limits.CLAIM_MAX
+    rig.observe(worker, first, 1, passed=highest)
+    assert rig.leases(), "once the worker passed them, it is given work again"

@@ -1,0 +1,70 @@
+"""What a state folder holds, found by reading its log as a recovery would, without changing anything.
+
+Works while an engine runs: the log is read up to what is there, and segments that vanish meanwhile are passed over.
+What is found is what is durable; the running engine may be a moment ahead.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from actors.protocol import limits
+from actors.protocol.records import RecordType
+from actors.replay import Replay
+from actors.run import Run
+from actors.scheduler import Scheduler
+from runtime.mail.blobs import BlobStore
+from runtime.storage.files import DiskFiles
+from runtime.storage.folder import StateFolder
+from runtime.storage.reader import read_log
+
+
+def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Runs, owner and log of a state folder, as plain JSON data.
+
+    Args:
+        path: The folder.
+
+    Returns:
+        `runs` (latest first; `run_id`, `name`, `state`, `counts`, `created_ns`, `ended_ns`), `owner_pid` (None when no
+        engine runs), `durability` of the latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`).
+
+    Raises:
+        StateFolderError, NotAStateFolder, NewerFormat: It cannot be read.
+        LogCorrupt: The log is damaged before its tail.
+    """
+    with StateFolder.open(path, create=False, owner=False) as folder:
+        scheduler = Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
+        replay = Replay(scheduler, BlobStore(folder.blobs_path, fsync=False).open)
+        reader = read_log(folder.log, DiskFiles(), live=True)
+        records = 0
+        for record in reader:
+            records += 1
+            replay.fold(record)
+        report = reader.report()
+        book = scheduler.book
+        runs = sorted((*book.live.values(), *book.finished.values()), key=lambda run: run.no, reverse=True)
+        return {
+            "runs": [_row(run, scheduler.ended_ns.get(run.no)) for run in runs],
+            "owner_pid": folder.owner_pid(),
+            "durability": replay.opened.get("durability"),
+            "log": {
+                "records": records,
+                "segments": len(report.segments),
+                "bytes": report.bytes,
+                "bytes_cut": report.bytes_cut,
+                "types": {RecordType(kind).name.lower(): count for kind, count in sorted(replay.counted.items())},
+            },
+        }
+
+
+def _row(run: Run, ended_ns: int | None) -> dict[str, Any]:
+    return {
+        "run_id": run.key,
+        "name": run.name or (run.kinds[0].name if run.kinds else ""),
+        "state": str(run.run_state()),
+        "counts": run.counts(),
+        "created_ns": run.created_ns,
+        "ended_ns": ended_ns,
+    }
