@@ -160,7 +160,7 @@ class Submissions:
 
     def _ask(self, form: bytes, first: bytes, second: bytes) -> Query:
         with self.lock:
-            if self.refusal is not None and not self.closing:
+            if self.refusal is not None and (self.closed or not self.closing):
                 raise fresh(self.refusal)
             self._query_no += 1
             query = Query(form % (self._query_no, first, second))

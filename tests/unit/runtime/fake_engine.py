@@ -1,18 +1,23 @@
 """The engine's side of a link, played by the test: it reads what the face sends and says what the test wants.
 
-Faults it can play: silence, a full ring, an answer twice, a death with or without last words, a restart that knows less.
-Single-threaded: a test that makes the face wait answers before, because frames stay in the ring until they are read.
+Faults it can play: silence, a full ring, an answer twice, a death with or without last words, a restart that knows
+less. Single-threaded: a test that makes the face wait answers before, because frames stay in the ring until they
+are read.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from runtime.mail.bell import Bell
 from runtime.mail.link import Link, LinkEnds, create_link
+
+if TYPE_CHECKING:
+    from runtime.host.client import EngineClient
 
 
 class FakeEngine:
@@ -40,13 +45,13 @@ class FakeEngine:
     def start(self) -> LinkEnds:
         if self.refuse_start is not None:
             raise self.refuse_start
-        self.starts += 1
         if self.link is not None:
             self.link.close()
         ends = create_link(self._work_bytes)
         self.link = Link(ends.dup(), "b")
         if self.hello:
-            self.say("H", {"acked_seq": self.acked_seq, "recovery": {"start": self.starts}}, control=True)
+            self.say("H", {"acked_seq": self.acked_seq, "recovery": {"start": self.starts + 1}}, control=True)
+        self.starts += 1  # last: a test that waits for it may use the link
         return ends
 
     def fileno(self) -> int:
@@ -84,6 +89,16 @@ class FakeEngine:
             for frame in (*control, *work):
                 letter = chr(frame[0])
                 found.append((letter, frame[1:] if letter == "G" else orjson.loads(frame[1:])))
+
+    def end(self, client: EngineClient) -> None:
+        """Close a client, and obey when it says so."""
+        closing = threading.Thread(target=client.close, args=(False, 0.0))
+        closing.start()
+        gate = threading.Event()
+        while not client.closing:
+            gate.wait(0.001)
+        self.die(0)
+        closing.join()
 
     def die(self, status: int = 9) -> None:
         """The process has ended; the spawner says so."""

@@ -95,7 +95,7 @@ def test_edges_without_data() -> None:
 def test_a_cycle_is_refused_with_its_path() -> None:
     flow = Flow()
     nodes = [flow.add(add_one, i, id=f"n{i}") for i in range(200)]
-    for before, after in zip(nodes, nodes[1:]):
+    for before, after in zip(nodes, nodes[1:], strict=False):
         flow.link(before, after)
     flow.link(nodes[-1], nodes[0])
     with pytest.raises(CycleError, match="n0") as refused:
