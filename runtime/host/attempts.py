@@ -5,13 +5,12 @@ Shared by the simple and the general path of `worker_process`. Nothing here is p
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic_ns
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.protocol.errors import HandlerRefused
 from actors.worker import WorkGroup
@@ -19,6 +18,9 @@ from runtime.context import TaskContext
 from runtime.host.handlers import Handler
 from runtime.host.results import SCALARS, Place
 from runtime.host.station import STOP_SIGNALS, PayloadRefused, Station
+
+if TYPE_CHECKING:
+    import asyncio
 
 _PLAIN_CONTAINERS: Final = frozenset({dict, list, tuple, set, bytes})
 _FLAT: Final = frozenset({dict, list, tuple})
@@ -151,6 +153,8 @@ class AttemptRunner:
 
     def _await(self, awaitable: Awaitable[Any]) -> Any:
         """Run a coroutine to its end on a loop that is kept; what it leaves running is cancelled."""
+        import asyncio  # lazy: 40 ms and some memory, which a worker without coroutines does not need
+
         stopper = self._stopper
         loop = stopper.loop
         if loop is None:
@@ -254,6 +258,8 @@ def new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop  # lazy: only handlers that are coroutines need it
     except ImportError:
+        import asyncio  # lazy: as above
+
         return asyncio.new_event_loop()
     make: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return make()

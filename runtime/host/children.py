@@ -67,6 +67,7 @@ class ChildTable:
             OSError: There are too many processes, or too little memory.
         """
         parent = os.getpid()
+        gc.freeze()  # what is there now never becomes garbage; a collection in a child must not copy its pages
         pid = os.fork()
         if pid == 0:
             _live(role, worker, parent, body, close)

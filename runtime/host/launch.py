@@ -31,6 +31,7 @@ from runtime.host.channel import Channel
 
 ENGINE_ENTRY: Final = "runtime.host.engine_process:run"
 WORKER_ENTRY: Final = "runtime.host.worker_main:run"
+_ASYNC_IMPORTS: Final = ("uvloop", "runtime.host.worker_async")
 MARK: Final = "MAINSPRING_SPAWNER"
 """Environment variable of all our processes and what they start; its value names the spawner."""
 _BOOTSTRAP: Final = (
@@ -128,8 +129,10 @@ class Launcher:
             channel.send({"do": "stop"})
         with suppress(OSError):
             channel.sock.shutdown(socket.SHUT_WR)
-        _wait(process)
+        status = _wait(process)
         with self._lock:
+            if status and not self._gone:  # it could not clean up
+                kernel.kill_marked(self.mark)
             self._gone = True
             channel.close()
             self._process = self._channel = None
@@ -184,7 +187,10 @@ class WorkerStarter:
         Raises:
             OSError: The spawner is gone.
         """
-        self._channel.send({"do": "spawn_worker", "worker": worker, "config": config, "entry": entry}, fds)
+        asyncio_mode = config.get("node_type", {}).get("mode") == "asyncio"
+        imports = [entry.partition(":")[0], *(_ASYNC_IMPORTS if asyncio_mode else ())]
+        body = {"do": "spawn_worker", "worker": worker, "config": config, "entry": entry, "imports": imports}
+        self._channel.send(body, fds)
 
     def kill(self, worker: int, signum: int, group: bool = False) -> None:
         """Signal a worker or its whole group. A worker that is gone is ignored."""

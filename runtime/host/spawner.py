@@ -1,4 +1,4 @@
-"""The spawner: a small single-threaded process that has imported the runtime and forks engine and workers quickly.
+"""The spawner: a small single-threaded process that imports the runtime once and forks engine and workers quickly.
 
 Purpose: the one parent of all our processes. Because it has no threads, `fork` is safe; because it is the parent, it
 knows who is alive without a pid race; because it does nothing else, it answers at once.
@@ -7,7 +7,7 @@ Started by `launch.Launcher` as `python -c BOOTSTRAP FD PATH`. Talks with the fa
 
     face    -> spawner  start_engine {config} + fds       stop
     spawner -> face     engine_started {pid, start_time}  engine_exited {pid, status}  refused {text}
-    engine  -> spawner  spawn_worker {worker, config} + fds      kill {worker, signal, group}
+    engine  -> spawner  spawn_worker {worker, config, imports} + fds      kill {worker, signal, group}
     spawner -> engine   spawned {worker, pid, start_time}  refused {worker, text}  exited {worker, pid, status}
 
 Invariants:
@@ -28,6 +28,7 @@ import select
 import signal
 import socket
 import sys
+from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -38,7 +39,11 @@ from runtime.host.children import Child, ChildTable
 
 KILL_TIMEOUT_S: Final = 1.0
 """Longest wait for killed children; SIGKILL takes milliseconds unless the kernel itself is stuck."""
-_PRELOADED: Final = ("uvloop", "runtime.host.engine_process", "runtime.host.worker_main", "runtime.host.worker_async")
+_AT_ONCE: Final = ("runtime.host.worker_main",)
+"""Imported as soon as the engine was forked: while it boots on one core, this is done on another."""
+_WHEN_QUIET: Final = ("uvloop", "runtime.host.worker_async", "runtime.host.engine_process")
+"""Imported when nothing was asked for `_QUIET_MS`, so that the next engine and workers are forked ready to run."""
+_QUIET_MS: Final = 500
 
 
 class Spawner:
@@ -52,6 +57,7 @@ class Spawner:
         self._engine_channel: Channel | None = None
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
+        self._imports = deque(_AT_ONCE + _WHEN_QUIET)
         self._stopping = os.getppid() != face_pid
         for fd in (self._wake_read, self._wake_write):
             os.set_blocking(fd, False)
@@ -67,7 +73,10 @@ class Spawner:
             self._children.kill_all(KILL_TIMEOUT_S)
 
     def _turn(self) -> None:
-        for fd in self._wait():
+        ready = self._wait()
+        if not ready:
+            _import(self._imports.popleft())
+        for fd in ready:
             if fd == self._wake_read:
                 with suppress(BlockingIOError):
                     os.read(fd, 4096)
@@ -91,7 +100,13 @@ class Spawner:
         for channel in (self._face, self._engine_channel):
             if channel is not None and not channel.closed:
                 poller.register(channel.fileno(), select.POLLIN | (select.POLLOUT if channel.wants_write else 0))
-        return [fd for fd, _ in poller.poll()]
+        return [fd for fd, _ in poller.poll(self._patience_ms())]
+
+    def _patience_ms(self) -> int | None:
+        """How long to wait for requests before the next import; None when all is imported."""
+        if not self._imports:
+            return None
+        return 0 if self._imports[0] in _AT_ONCE and self._engine is not None else _QUIET_MS
 
     # --- what is asked --------------------------------------------------------------------------------------------
 
@@ -138,6 +153,8 @@ class Spawner:
     def _spawn_worker(self, message: Message) -> None:
         worker = int(message.body["worker"])
         assert self._engine_channel is not None
+        for name in message.body.get("imports", ()):
+            _import(name)
         body = partial(_enter, message.body, message.fds, self._lifeline_read)
         try:
             child = self._children.fork("worker", worker, body, [*self._private_fds(), self._engine_channel.fileno()])
@@ -199,13 +216,10 @@ def _close(fds: list[int]) -> None:
             os.close(fd)
 
 
-def _preload() -> None:
-    """Import once what every child needs. What cannot be imported is reported by the child that needs it."""
-    for name in _PRELOADED:
-        with suppress(ImportError):
-            importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
+def _import(name: str) -> None:
+    """Import once what children need. What cannot be imported is reported by the child that needs it."""
+    with suppress(Exception):
+        importlib.import_module(name)
 
 
 def main(fd: int, face_pid: int) -> None:
@@ -217,7 +231,6 @@ def main(fd: int, face_pid: int) -> None:
     kernel.adopt_orphans()
     kernel.name_process("ms-spawner")
     gc.disable()
-    _preload()
     Spawner(Channel(socket.socket(fileno=fd)), face_pid).run()
     sys.stdout.flush()
     os._exit(0)

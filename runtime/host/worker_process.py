@@ -60,7 +60,8 @@ class ProcessWorker:
         self._keeper = Housekeeper(lifeline, self._duty)
         self._folder = os.getcwd()
         self._reaped_ns = 0
-        self._in_chunk = False
+        self._claimed_until = 0
+        self._released = False
 
     def run(self, booted_ns: int) -> None:
         """Serve until told to drain."""
@@ -112,37 +113,40 @@ class ProcessWorker:
     # --- running --------------------------------------------------------------------------------------------------
 
     def _run_chunk(self, chunk: WorkChunk) -> None:
-        group = chunk.group
+        group, desk = chunk.group, self._desk
         claimed = self._table.claim(chunk.serial, chunk.count)
-        if not claimed:
-            self._desk.started(chunk.serial + chunk.count - 1)
-            return
         if self._keeper.parked and (len(claimed) > 1 or self._station.pile.waiting):
             self._keeper.wake()
         started_ns = monotonic_ns()
-        self._in_chunk = True
+        self._released = False
         if isinstance(claimed, range):
-            self._run_stretch(group, chunk.start, chunk.start + chunk.count)
+            self._claimed_until = chunk.serial + chunk.count
+            ran = self._run_stretch(group, chunk.start, chunk.start + chunk.count) - chunk.start
+            desk.put_back(chunk, ran)
+            desk.started(chunk.serial + ran - 1)
         else:
+            ran = len(claimed)
             for serial in claimed:
+                self._claimed_until = serial + 1
                 self._run_stretch(group, serial - group.serial, serial - group.serial + 1)
-        self._in_chunk = False
+            desk.started(chunk.serial + chunk.count - 1)
+        self._claimed_until = 0
         if self._attention:
             self._attend()
-        self._desk.started(chunk.serial + chunk.count - 1)
         ended_ns = monotonic_ns()
-        count = len(claimed)
-        self._desk.ran(group.kind_no, count, ended_ns - started_ns)
+        desk.ran(group.kind_no, ran, ended_ns - started_ns)
         words = self._words
-        self._station.tasks_done = words[TASKS_DONE] = words[TASKS_DONE] + count
+        self._station.tasks_done = words[TASKS_DONE] = words[TASKS_DONE] + ran
         self._station.busy_ns = words[BUSY_NS] = words[BUSY_NS] + ended_ns - started_ns
 
-    def _run_stretch(self, group: WorkGroup, start: int, stop: int) -> None:
-        """Run claimed leases of one group, from place `start` up to `stop`."""
+    def _run_stretch(self, group: WorkGroup, start: int, stop: int) -> int:
+        """Run claimed leases of one group, from place `start` up to `stop`. Returns the place where it stopped."""
         handler = self._station.known_handler(group.kind_no)
         while start < stop:
             if self._attention:
                 self._attend()
+                if self._released:
+                    break
             if self._desk.has_stops and (reason := self._desk.stop_reason(group.serial + start)):
                 self._runner.stopped_before_start(self._place(group, start), reason)
                 start += 1
@@ -154,6 +158,7 @@ class ProcessWorker:
             else:
                 self._run_general(group, handler, start)
                 start += 1
+        return start
 
     # long: the hot loop; a function call for each of its parts would double what a short task costs
     def _run_simple(self, group: WorkGroup, handler: Handler, start: int, stop: int) -> int:
@@ -245,7 +250,8 @@ class ProcessWorker:
         """Between two tasks: see why somebody wanted attention."""
         if "forked" in self._attention:
             os._exit(0)
-        self._attention.clear()
+        with self._station.lock:  # the housekeeper finishes what it is at
+            self._attention.clear()
         self._station.take_mail()
 
     def _forked(self) -> None:
@@ -262,13 +268,28 @@ class ProcessWorker:
             self._attention.append("stop")
 
     def _duty(self) -> bool:
-        """The housekeeper's tick: send results that wait behind a long task."""
+        """The housekeeper's tick: behind a long task, send the results and release what is claimed and not started."""
         station = self._station
-        if not self._in_chunk:
+        if not self._claimed_until:
             return False
         serial, started_ns = self._table.current()
         if serial and monotonic_ns() - started_ns > LATE_NS:
             with station.lock:
                 if station.pile.waiting:
                     station.send_results()
+                self._release_behind(serial)
         return True
+
+    def _release_behind(self, serial: int) -> None:
+        """Release what is claimed behind this attempt, if it still runs. By the housekeeper, under the lock.
+
+        The main thread starts no other once `attention` is set: it looks there between publishing and starting, and
+        `_attend` waits for the lock. So what runs now, after `attention` was set, is the last that was started.
+        """
+        count = self._claimed_until - serial - 1
+        if count <= 0 or self._released:
+            return
+        self._attention.append("released")
+        if self._words[CURRENT] == serial:
+            self._table.release(serial + 1, count)
+            self._released = True
