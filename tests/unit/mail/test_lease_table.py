@@ -124,6 +124,14 @@ def test_a_revoke_never_waits_and_the_lock_dies_with_its_holder(table: LeaseTabl
     assert table.revoke([1, 2]) == [1, 2]
 
 
+def test_what_was_released_can_be_revoked_or_claimed_again(table: LeaseTable) -> None:
+    table.grant(limits.LEASE_SLOTS - 2, 4)
+    assert table.claim(limits.LEASE_SLOTS - 2, 4) == range(limits.LEASE_SLOTS - 2, limits.LEASE_SLOTS + 2)
+    table.release(limits.LEASE_SLOTS - 1, 3)
+    assert table.revoke([limits.LEASE_SLOTS - 2, limits.LEASE_SLOTS]) == [limits.LEASE_SLOTS]
+    assert table.claim(limits.LEASE_SLOTS - 1, 3) == [limits.LEASE_SLOTS - 1, limits.LEASE_SLOTS + 1]
+
+
 @pytest.mark.slow
 def test_exactly_one_of_claim_and_revoke_wins(table: LeaseTable) -> None:
     count, rounds = 8, 1500  # almost three laps
