@@ -18,6 +18,9 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; see `runtime.cli.app.main`."""
-    from runtime.cli.app import main as run  # lazy: workers import `replay_tasks` from here, and nothing else
+    try:
+        from runtime.cli.app import main as run  # lazy: workers import `replay_tasks` from here, and nothing else
 
-    return run(argv)
+        return run(argv)
+    except KeyboardInterrupt:  # while modules were being imported
+        return 130

@@ -10,7 +10,6 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -38,8 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console.standard()
     try:
         return _run(sys.argv[1:] if argv is None else argv, console)
-    except KeyboardInterrupt:
-        # A second Ctrl-C, or one outside of a run: nothing is open any more.
+    except KeyboardInterrupt:  # outside of a run, or a second one: nothing is open any more
         console.note(f"{NAME}: interrupted")
         return Exit.INTERRUPTED
     finally:
@@ -67,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog=NAME, description="A durable workflow engine inside your Python program.", epilog=EXIT_CODES
     )
-    top.add_argument("--version", action="version", version=f"{NAME} {_version()}")
+    top.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="run a Python file that defines a flow, or a WfFormat 1.5 JSON file"))
     for name, command, text in (
@@ -131,11 +129,18 @@ def _scale(text: str) -> float:
     return value
 
 
-def _version() -> str:
-    try:
-        return metadata.version(NAME)
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
+class _ShowVersion(argparse.Action):
+    """Finds out the version only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib import metadata  # lazy: takes longer than the rest of this module together
+
+        try:
+            version = metadata.version(NAME)
+        except metadata.PackageNotFoundError:
+            version = "(not installed)"
+        print(f"{NAME} {version}")
+        parser.exit()
 
 
 def _run_file(arguments: argparse.Namespace, console: Console) -> Exit:

@@ -111,7 +111,7 @@ def _path(trace: Trace, figures: Figures) -> str:
         for row, share in zip(rows, shares, strict=True)
     )
     items = "".join(
-        f'<li data-node="{_text(trace.ids[row])}"><span>{_text(trace.ids[row])}</span>'
+        f'<li data-node="{_text(trace.ids[row])}"><span>{_text(trace.label(row))}</span>'
         f"<span>{duration_text(trace.duration(row))}</span><span>{trace.duration(row) / total:.1%}</span></li>"
         for row in rows
     )
@@ -128,13 +128,14 @@ def _pool_table(figures: Figures) -> str:
 def _group_rows(groups: Sequence[GroupFigures], work_ns: int, *, dots: bool = False) -> str:
     rows = []
     for index, group in enumerate(groups):
+        total, *times = group.times()
         cells = [
             f"{group.nodes:,}",
             f"{group.failed:,}",
             f"{group.attempts:,}",
-            duration_text(group.work_ns),
+            total,
             f"{group.work_ns / work_ns:.1%}" if work_ns else "–",
-            *map(duration_text, (group.p50_ns, group.p95_ns, group.max_ns, group.wait_p50_ns)),
+            *times,
         ]
         dot = f'<i class="dot" data-group="{index}"></i>' if dots else "node type "
         name = f'<th scope="row">{dot}{_text(group.name)}</th>'
@@ -147,7 +148,7 @@ def _failures(trace: Trace) -> str:
     if not failed:
         return ""
     items = "".join(
-        f"<li><b>{_text(trace.ids[row])}</b> <small>attempts: {trace.attempts[row]}</small>"
+        f"<li><b>{_text(trace.label(row))}</b> <small>attempts: {trace.attempts[row]}</small>"
         f"<pre>{_text(trace.errors.get(row, 'no message'))}</pre></li>"
         for row in failed[:FAILURES_LISTED_MAX]
     )

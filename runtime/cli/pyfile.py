@@ -90,6 +90,8 @@ def _run(path: Path) -> ModuleType:
     """Run the file as a module and return it."""
     try:
         source = path.read_bytes()
+    except FileNotFoundError:
+        raise WorkflowFileError(f"{path}: no such file") from None
     except OSError as refused:
         raise EnvironmentFault(f"{path} cannot be read: {refused.strerror or refused}") from refused
     module = ModuleType(MODULE_NAME)

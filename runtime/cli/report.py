@@ -25,6 +25,8 @@ GROUPS_SHOWN_MAX: Final = 40
 """Lines of the table in the text report."""
 FAILURES_SHOWN_MAX: Final = 5
 """Failed nodes named in the text report."""
+TRACEBACK_LINES_MAX: Final = 14
+"""Last lines of the first failure's traceback in the text report; the page has it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class GroupFigures:
     p95_ns: int
     max_ns: int
     wait_p50_ns: int
+
+    def times(self) -> list[str]:
+        """Total, p50, p95, max and wait as text; dashes when none of the nodes ran."""
+        times = (self.work_ns, self.p50_ns, self.p95_ns, self.max_ns, self.wait_p50_ns)
+        return [duration_text(ns) if self.attempts else "–" for ns in times]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +179,7 @@ def duration_text(ns: int) -> str:
 
 def path_text(trace: Trace, path: Sequence[int]) -> str:
     """The names along a path; the middle of a long one is left out."""
-    names = [trace.ids[row] for row in path]
+    names = [trace.label(row) for row in path]
     if len(names) > PATH_SHOWN_MAX:
         half = PATH_SHOWN_MAX // 2
         names = [*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:]]
@@ -237,7 +244,7 @@ def group_table(groups: Sequence[GroupFigures], word: str) -> list[str]:
             f"{group.nodes:,}",
             f"{group.failed:,}",
             f"{group.attempts:,}",
-            *map(duration_text, (group.work_ns, group.p50_ns, group.p95_ns, group.max_ns, group.wait_p50_ns)),
+            *group.times(),
         )
         for group in groups[:GROUPS_SHOWN_MAX]
     ]
@@ -262,11 +269,15 @@ def _failure_lines(trace: Trace) -> list[str]:
         return []
     lines = ["", f"failed: {len(failed):,} node{'s' * (len(failed) != 1)}"]
     lines += [
-        f"  {_cut(trace.ids[row], 60)}: {_cut(trace.errors.get(row, 'no message'), 200)}"
+        f"  {_cut(trace.label(row), 60)}: {_cut(trace.errors.get(row, 'no message'), 200)}"
         for row in failed[:FAILURES_SHOWN_MAX]
     ]
     if len(failed) > FAILURES_SHOWN_MAX:
         lines.append(f"  … and {len(failed) - FAILURES_SHOWN_MAX:,} more")
+    _, _, trace_text = trace.errors.get(failed[0], "").partition("\nTraceback ")
+    if trace_text:
+        first = f"Traceback {trace_text}".rstrip().split("\n")[-TRACEBACK_LINES_MAX:]
+        lines += ["", f"the first, {_cut(trace.label(failed[0]), 60)}:", *(f"  {line}" for line in first)]
     return lines
 
 

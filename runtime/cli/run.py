@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from actors.protocol.errors import EnvironmentFault, WorkflowFileError
+from actors.protocol.errors import ConfigurationError, EnvironmentFault, WorkflowFileError
 from actors.protocol.states import RunState
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit
@@ -110,9 +110,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
 
 def _python_job(path: Path, arguments: argparse.Namespace) -> Job:
     if arguments.scale is not None or arguments.burn:
-        raise WorkflowFileError(
-            f"{path}: --scale and --burn are for recorded workflows (WfFormat JSON), not for Python"
-        )
+        raise ConfigurationError("--scale and --burn are for recorded workflows (WfFormat JSON), not for Python files")
     found = load_flow_file(path)
     facts = FlowFacts(found.flow)
     node_types = facts.default_node_types() if found.node_types is None else found.node_types

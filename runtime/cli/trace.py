@@ -85,6 +85,11 @@ class Trace:
             self.ends.append(node.ended_ns or 0)
             self.pids.append(node.worker_pid or 0)
 
+    def label(self, row: int) -> str:
+        """What to call a node: its id, behind the name of its task if the id is only a number."""
+        node_id = self.ids[row]
+        return f"{self.groups[row]} {node_id}" if node_id.isdecimal() else node_id
+
     def duration(self, row: int) -> int:
         """Nanoseconds of the last attempt; 0 if the node did not run to an end."""
         start, end = self.starts[row], self.ends[row]

@@ -112,8 +112,11 @@ function commonPrefix(texts) {
 const idPrefix = commonPrefix(NODES.id);
 const groupPrefix = commonPrefix(DATA.groups);
 
+/** What to call a node: its id, behind the name of its task if the id is only a number. */
+const nameOf = (node) => visible(/^\d+$/.test(NODES.id[node]) ? `${DATA.groups[NODES.group[node]]} ${NODES.id[node]}` : NODES.id[node]);
+
 /** Names as labels where room is scarce; tooltips and tables have the full ones. */
-const shortId = (node) => visible(NODES.id[node].slice(idPrefix));
+const shortId = (node) => (/^\d+$/.test(NODES.id[node]) ? nameOf(node) : visible(NODES.id[node].slice(idPrefix)));
 const shortGroup = (group) => visible(DATA.groups[group].slice(groupPrefix));
 
 const parentsOf = (node) => NODES.parents.slice(NODES.offsets[node], NODES.offsets[node + 1]);

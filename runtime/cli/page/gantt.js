@@ -165,10 +165,10 @@ const Gantt = {
     pen.textBaseline = "middle";
     let taken = -Infinity;
     DATA.workers.pids.forEach((pid, index) => {
-      const high = DATA.workers.lanes[index] * this.thick;
-      const top = view.toY(this.tops[index]);
-      const middle = Math.min(Math.max(top + high / 2, view.margin.top + 18), Math.max(view.height - 16, top + 8));
-      if (top > view.height || top + high < view.margin.top || middle - taken < 15) return;
+      const top = Math.max(view.toY(this.tops[index]), view.margin.top);
+      const bottom = Math.min(view.toY(this.tops[index] + DATA.workers.lanes[index] * this.thick), view.height);
+      const [high, middle] = [bottom - top, (top + bottom) / 2];
+      if (high < 4 || middle - taken < 15) return;
       const both = high >= 30 || this.gap + high >= 34;
       pen.fillStyle = Theme.ink;
       pen.font = "600 12px system-ui, sans-serif";
@@ -255,7 +255,7 @@ const Gantt = {
       return us > DATA.span ? null : { key: -1, title: `${numberText(Math.round(this.running(us)))} at once`, pairs: [["at", timeText(us)]] };
     }
     const node = this.nodeAt(px, py, view);
-    return node < 0 ? null : { key: node, title: visible(NODES.id[node]), pairs: factsOf(node) };
+    return node < 0 ? null : { key: node, title: nameOf(node), pairs: factsOf(node) };
   },
 
   click(px, py, view) {

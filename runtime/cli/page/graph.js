@@ -185,7 +185,7 @@ const Graph = {
     if (!labels) {
       pen.fillStyle = colour;
       pen.fillRect(left, top, wide, high);
-      if (!this.grouped && ON_PATH.has(index)) {
+      if (!this.grouped && ON_PATH.has(index) && high >= 5) {
         pen.strokeStyle = Theme.ink;
         pen.lineWidth = 1.5;
         pen.strokeRect(left, top, wide, high);
@@ -225,7 +225,8 @@ const Graph = {
     if (this.labels[index] === undefined) {
       const room = (BOX.wide - 21) * view.sx;
       if (this.grouped) {
-        const count = `${numberText(DATA.grouped.count[index])} × `;
+        const many = DATA.grouped.count[index];
+        const count = many > 1 ? `${numberText(many)} × ` : "";
         const name = shortGroup(DATA.grouped.group[index]);
         this.labels[index] = count + fitted(pen, name, room - pen.measureText(count).width);
       } else {
@@ -259,7 +260,7 @@ const Graph = {
   hit(px, py, view) {
     const index = this.indexAt(px, py, view);
     if (index < 0) return null;
-    if (!this.grouped) return { key: index, title: visible(NODES.id[index]), pairs: factsOf(index) };
+    if (!this.grouped) return { key: index, title: nameOf(index), pairs: factsOf(index) };
     const pairs = [
       ["nodes", numberText(DATA.grouped.count[index])],
       ["total", timeText(DATA.grouped.work[index])],

@@ -22,7 +22,7 @@ function legend() {
 function near(name, nodes) {
   const line = make("div", { className: "near" }, make("span", { textContent: nodes.length ? `${name}:` : `no ${name}` }));
   for (const node of nodes.slice(0, NEAR_MAX)) {
-    line.append(make("button", { type: "button", textContent: shortId(node), title: visible(NODES.id[node]), onclick: () => Selection.pick(node) }));
+    line.append(make("button", { type: "button", textContent: shortId(node), title: nameOf(node), onclick: () => Selection.pick(node) }));
   }
   if (nodes.length > NEAR_MAX) line.append(make("span", { textContent: `and ${numberText(nodes.length - NEAR_MAX)} more` }));
   return line;
@@ -37,7 +37,7 @@ function inspect() {
   const list = make("dl");
   for (const [name, text] of factsOf(node)) list.append(make("div", {}, make("dt", { textContent: name }), make("dd", { textContent: text })));
   panel.replaceChildren(
-    make("div", { className: "head" }, make("b", { textContent: visible(NODES.id[node]) }), close),
+    make("div", { className: "head" }, make("b", { textContent: nameOf(node) }), close),
     list,
     near("parents", [...new Set(parentsOf(node))]),
     near("children", [...new Set(childrenOf(node))]),

@@ -103,5 +103,7 @@ def test_an_error_of_ours_keeps_its_code_and_gets_the_users_traceback(tmp_path: 
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFault, match="cannot be read"):
+    with pytest.raises(WorkflowFileError, match="no such file"):
         load_flow_file(tmp_path / "none.py")
+    with pytest.raises(EnvironmentFault, match="cannot be read"):
+        load_flow_file(tmp_path)

@@ -104,7 +104,7 @@ def test_text_names_what_the_issue_asks_for() -> None:
 def test_failures_are_listed_and_long_lists_are_cut() -> None:
     trace = trace_of([[]] * 60, [1] * 60, 4, groups=[f"g{row}" for row in range(60)], failed=range(10))
     lines = text_report(trace, analyse(trace))
-    assert "  0: ValueError: node 0" in lines
+    assert "  task 0: ValueError: node 0" in lines
     assert "  … and 5 more" in lines
     assert "… and 20 more" in lines
 
@@ -132,3 +132,14 @@ def test_node_types_are_told_apart_from_tasks_where_there_are_several() -> None:
     text = text_report(trace, figures)
     assert any(line.startswith("node type") for line in text)
     assert any(line.startswith("task ") for line in text)
+
+
+def test_the_first_failure_is_shown_with_its_traceback() -> None:
+    trace = trace_of([[]] * 2, [1] * 2, 1, failed=[0, 1])
+    frames = "\n".join(f"  line {number}" for number in range(30))
+    trace.errors[0] = f"ValueError: no\nTraceback (most recent call last):\n{frames}\nValueError: no"
+    lines = text_report(trace, analyse(trace))
+    assert lines[-1] == "  ValueError: no"
+    assert lines[-2] == "    line 29"
+    assert "the first, task 0:" in lines
+    assert len(lines) < 45
