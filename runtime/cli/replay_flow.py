@@ -28,7 +28,7 @@ SLEEPING_WORKERS_MAX: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayPlan:
     """A flow that replays a workflow, and what is needed to run and to report it.
 
     `groups` and `parents` are by task id, `parents` as in the file.
@@ -43,7 +43,7 @@ class Replay:
 
 def replay_flow(
     workflow: Workflow, title: str, *, scale: float = 1.0, burning: bool = False, workers: int = 0
-) -> Replay:
+) -> ReplayPlan:
     """Make the flow.
 
     Args:
@@ -60,7 +60,7 @@ def replay_flow(
         parents = [nodes[parent] for parent in task.parents]
         nodes[task.id] = flow.add(handler, task.runtime_s * scale, id=task.id, after=parents)
     pool, mode = _pool(len(nodes), burning, workers)
-    return Replay(
+    return ReplayPlan(
         flow=flow,
         node_types=(pool,),
         groups=workflow_groups((task.id, task.name, task.program) for task in workflow.tasks),

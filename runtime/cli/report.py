@@ -254,13 +254,14 @@ def group_table(groups: Sequence[GroupFigures], word: str) -> list[str]:
     return lines
 
 
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines: the first column to the left, the others to the right."""
+def align(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Rows of cells as lines: the first columns to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        lines.append("  ".join(c.ljust(w) if at < left else c.rjust(w) for at, (c, w) in enumerate(cells)).rstrip())
+    return lines
 
 
 def _failure_lines(trace: Trace) -> list[str]:

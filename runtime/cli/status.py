@@ -53,19 +53,30 @@ def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
         return lines
     ended = [run for run in runs if run["state"] != RUNNING]
     shown = [*open_runs, *ended][:RUNS_SHOWN_MAX]
-    header = ("run", "state", "nodes", "done", "failed", "running", "ready", "pending", "started", "took", "name")
-    lines += ["", *align([header, *map(_row, shown)])]
+    header = ("run", "flow", "state", "nodes", "done", "failed", "running", "ready", "pending", "submitted", "took")
+    lines += ["", *align([header, *map(_row, shown)], left=3)]
     if len(runs) > len(shown):
-        lines.append(f"… and {len(runs) - len(shown):,} more")
+        lines.append(f"… and {len(runs) - len(shown):,} more; --json has them all")
     return lines
 
 
 def log_lines(log: Mapping[str, Any]) -> list[str]:
-    """The state of the log on one line, where the summary has it."""
-    parts = [f"{log[key]:,} {key}" for key in ("records", "segments", "bytes") if isinstance(log.get(key), int)]
+    """The state of the log on one line."""
+    if not log:
+        return []
+    segments = log["segments"]
+    text = f"{log['records']:,} records in {segments:,} segment{'s' * (segments != 1)}, {bytes_text(log['bytes'])}"
     if log.get("bytes_cut"):
-        parts.append(f"{log['bytes_cut']:,} bytes at the end not yet acknowledged")
-    return [f"log            {', '.join(parts)}"] if parts else []
+        text += f"; {log['bytes_cut']:,} bytes at its end are not acknowledged"
+    return [f"log            {text}"]
+
+
+def bytes_text(size: int) -> str:
+    """A size for people."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} bytes"
 
 
 def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
@@ -73,6 +84,7 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
     created, ended = run.get("created_ns"), run.get("ended_ns")
     return (
         run["run_id"],
+        run.get("name") or "–",
         run["state"],
         f"{counts.total:,}",
         f"{counts.done:,}",
@@ -82,5 +94,4 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
         f"{counts.pending:,}",
         datetime.fromtimestamp(created / 1e9).strftime("%Y-%m-%d %H:%M:%S") if created else "–",
         duration_text(ended - created) if created and ended else "–",
-        run.get("name") or "–",
     )

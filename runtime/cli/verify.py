@@ -29,10 +29,11 @@ def show_verify(state: Path, console: Console, *, as_json: bool = False) -> Exit
 def verify_lines(report: VerifyReport) -> list[str]:
     """The report as text."""
     log = report.log
+    segments = len(log.segments)
     lines = [
         f"state folder   {report.path}",
         f"created        {report.created}, {report.uuid}",
-        f"log            {log.records:,} records in {_segments(len(log.segments))}",
+        f"log            {log.records:,} records in {segments:,} segment{'s' * (segments != 1)}",
     ]
     if report.record_types:
         kinds = ", ".join(f"{count:,} {name.lower()}" for name, count in report.record_types.items())
@@ -42,7 +43,3 @@ def verify_lines(report: VerifyReport) -> list[str]:
     if report.sound:
         return [*lines, "sound: opens as it is"]
     return [*lines, "damaged: salvage=True opens it and reports what was dropped"]
-
-
-def _segments(count: int) -> str:
-    return f"{count:,} segment{'s' * (count != 1)}"

@@ -104,7 +104,7 @@ def test_text_names_what_the_issue_asks_for() -> None:
 def test_failures_are_listed_and_long_lists_are_cut() -> None:
     trace = trace_of([[]] * 60, [1] * 60, 4, groups=[f"g{row}" for row in range(60)], failed=range(10))
     lines = text_report(trace, analyse(trace))
-    assert "  task 0: ValueError: node 0" in lines
+    assert "  g0 0: ValueError: node 0" in lines
     assert "  … and 5 more" in lines
     assert "… and 20 more" in lines
 

@@ -1,0 +1,71 @@
+"""What `status` says of a folder, from plain data and from a folder without runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.cli import main
+from runtime.cli.exits import Exit
+from runtime.cli.status import RUNS_SHOWN_MAX, bytes_text, status_lines
+from runtime.storage.folder import StateFolder
+
+
+def run(number: int, state: str, **more: Any) -> dict[str, Any]:
+    return {"run_id": f"r{number}", "name": "etl", "state": state, "counts": [1, 2, 3, 4, 5, 0, 0], **more}
+
+
+def summary(*runs: dict[str, Any], **more: Any) -> dict[str, Any]:
+    log = {"records": 12, "segments": 1, "bytes": 3456, "bytes_cut": 0}
+    return {"runs": list(runs), "owner_pid": None, "durability": "fsync", "log": log, **more}
+
+
+def test_runs_are_a_table_with_unfinished_ones_first() -> None:
+    lines = status_lines(
+        Path("/state"),
+        summary(run(1, "succeeded", created_ns=10**18, ended_ns=10**18 + 2_000_000_000), run(2, "running")),
+    )
+    assert "engine         none is running" in lines
+    assert "log            12 records in 1 segment, 3.5 kB" in lines
+    assert "runs           1 unfinished, 1 finished" in lines
+    assert "               they go on when the folder is opened again" in lines
+    header, first, second = lines[-3:]
+    assert header.split()[:3] == ["run", "flow", "state"]
+    assert first.split()[:6] == ["r2", "etl", "running", "15", "9", "5"]
+    assert second.split()[0] == "r1"
+    assert second.endswith("2.00 s")
+
+
+def test_a_running_engine_is_named() -> None:
+    text = "\n".join(status_lines(Path("/state"), summary(run(1, "running"), owner_pid=77)))
+    assert "process 77 has it open" in text
+    assert "they go on" not in text
+
+
+def test_long_lists_are_cut() -> None:
+    lines = status_lines(Path("/state"), summary(*(run(number, "failed") for number in range(RUNS_SHOWN_MAX + 9))))
+    assert lines[-1] == "… and 9 more; --json has them all"
+
+
+def test_what_is_not_acknowledged_is_said() -> None:
+    log = {"records": 1, "segments": 2, "bytes": 12, "bytes_cut": 7}
+    lines = status_lines(Path("/state"), summary(log=log))
+    assert "log            1 records in 2 segments, 12 bytes; 7 bytes at its end are not acknowledged" in lines
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 bytes"), (1_500, "1.5 kB"), (2_000_000, "2.0 MB"), (3 * 10**9, "3.0 GB")]
+)
+def test_sizes(size: int, text: str) -> None:
+    assert bytes_text(size) == text
+
+
+def test_a_folder_without_runs(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    StateFolder.open(state_dir).close()
+    assert main(["status", str(state_dir)]) == Exit.OK
+    assert "runs           0 unfinished, 0 finished" in capsys.readouterr().out
+    assert main(["status", str(state_dir), "--json"]) == Exit.OK
+    assert json.loads(capsys.readouterr().out)["runs"] == []
