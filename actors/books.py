@@ -10,9 +10,13 @@ them; never the latest one, and never one whose end was not yet handed to its se
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from typing import Final
 
 from actors.protocol import limits
 from actors.run import Run
+
+ROOM_PART: Final = 16
+"""Retiring frees one part in so many, so that it is done for many runs at once."""
 
 
 class Session:
@@ -122,10 +126,18 @@ class RunBook:
         self._ended_lsn[run.no] = lsn
         return True
 
+    @property
+    def crowded(self) -> bool:
+        """Whether finished runs are over the bounds."""
+        return len(self.finished) > self.runs_max or self.nodes_finished > self.nodes_max
+
     def retire(self) -> list[Run]:
-        """Forget the oldest finished runs that are over the bounds; returns them."""
+        """When over the bounds, forget the oldest finished runs until a part of the room is free; returns them."""
         gone: list[Run] = []
-        while len(self.finished) > 1 and (len(self.finished) > self.runs_max or self.nodes_finished > self.nodes_max):
+        if not self.crowded:
+            return gone
+        runs, nodes = self.runs_max - self.runs_max // ROOM_PART, self.nodes_max - self.nodes_max // ROOM_PART
+        while len(self.finished) > 1 and (len(self.finished) > runs or self.nodes_finished > nodes):
             no = next(iter(self.finished))
             if self._ended_lsn[no] > self.told_lsn:
                 break

@@ -47,6 +47,7 @@ _TO_POOL: Final = frozenset(
     }
 )
 _TO_SUPERVISOR: Final = frozenset({msg.WorkerWanted, msg.WorkerGone, msg.CloseAsked})
+_TO_SEVERAL: Final = frozenset({msg.Queried, msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed})
 _TO_LOG: Final = frozenset({log.Written, log.NoSpace, log.LogBroken})
 
 
@@ -112,15 +113,11 @@ class EngineCore:
     # --- routing --------------------------------------------------------------------------------------------------
 
     def _turn(self, events: Sequence[Any]) -> list[Any]:
-        queue: list[Any] = list(events)
-        if not queue:
-            queue = [msg.TimePassed()]
+        queue = list(events) or [msg.TimePassed()]
         for _ in range(ROUNDS_MAX):
-            queue = self._round(queue)
+            queue = self._round(queue) or self._dispatch()
             if not queue:
-                queue = self._dispatch()
-                if not queue:
-                    break
+                break
         if self.supervisor.draining and not self.held():
             self._effects += self.supervisor.quiet()
         self._commit([])
@@ -137,20 +134,12 @@ class EngineCore:
             kind = type(message)
             if kind in _TO_POOL:
                 self._sort_for_pool(message, to_pools)
-            elif kind in _TO_SUPERVISOR:
-                to_supervisor.append(message)
             elif kind in _TO_LOG:
                 to_log.append(message)
-            elif kind is msg.Queried:
-                self._effects += self.queries.answer(message, self._now_ns, self._wall_ns)
-            elif kind is msg.StopLeases or kind is msg.Drain or kind is msg.TimePassed:
-                for name in self.pools:
-                    to_pools.setdefault(name, []).append(message)
-                if kind is msg.TimePassed:
-                    to_scheduler.append(message)
-                    to_supervisor.append(message)
-            elif kind is msg.PoolDelayed:
-                to_pools.setdefault(message.node_type, []).append(message)
+            elif kind in _TO_SUPERVISOR:
+                to_supervisor.append(message)
+            elif kind in _TO_SEVERAL:
+                self._sort_for_several(message, to_pools, to_scheduler, to_supervisor)
             elif kind in fx.ALL:
                 self._take(message)
             else:
@@ -176,6 +165,19 @@ class EngineCore:
         if type(message) is msg.WorkerExited:
             del self._pool_of[message.worker]
 
+    def _sort_for_several(
+        self, message: Any, to_pools: dict[str, list[Any]], to_scheduler: list[Any], to_supervisor: list[Any]
+    ) -> None:
+        kind = type(message)
+        if kind is msg.Queried:
+            self._effects += self.queries.answer(message, self._now_ns, self._wall_ns)
+            return
+        for name in (message.node_type,) if kind is msg.PoolDelayed else self.pools:
+            to_pools.setdefault(name, []).append(message)
+        if kind is msg.TimePassed:
+            to_scheduler.append(message)
+            to_supervisor.append(message)
+
     def _take(self, message: Any) -> bool:
         """Keep effects; False when it is a message to an actor."""
         kind = type(message)
@@ -192,16 +194,16 @@ class EngineCore:
         return True
 
     def _dispatch(self) -> list[Any]:
-        """Offer ready work to workers with room."""
+        """Give ready work to workers with room; returns what pools want beyond that."""
         told: list[Any] = []
+        scheduler = self.scheduler
         for name, pool in self.pools.items():
-            ready = len(self.scheduler.ready[name])
-            if ready:
-                offer = pool.offer(ready)
-                if offer is not None:
-                    told.append(offer)
-                    continue
-            told += [m for m in balance(pool, ready) if not self._take(m)]
+            queue = scheduler.ready[name]
+            while queue and (offer := pool.offer(len(queue))) is not None:
+                grants = scheduler.receive((offer,), self._now_ns, self._wall_ns)
+                self._effects += pool.receive([g for g in grants if not self._take(g)], self._now_ns)
+            if queue or pool.uneven:
+                told += [m for m in balance(pool, len(queue)) if not self._take(m)]
         return told
 
     def _commit(self, events: list[Any]) -> None:
@@ -212,12 +214,13 @@ class EngineCore:
         if self._floor:
             batch.append(log.FloorRaised(self._floor))
             self._floor = 0
-        for effect in self.persister.receive(batch, self._now_ns):
-            handler = self._from_log.get(type(effect))
-            if handler is None:
-                self._effects.append(effect)
-            else:
-                handler(self, effect)
+        if batch or not self.persister.settled:
+            for effect in self.persister.receive(batch, self._now_ns):
+                handler = self._from_log.get(type(effect))
+                if handler is None:
+                    self._effects.append(effect)
+                else:
+                    handler(self, effect)
         durable = self.persister.durable_lsn
         outbox = self._outbox
         while outbox and outbox[0].lsn <= durable:

@@ -14,7 +14,7 @@ from actors.protocol.states import TriggerRule
 from actors.run import READY, Run, edgeless
 
 
-def append_block(run: Run, block: dict[str, Any], kinds: list[Kind], origin: int) -> list[int]:
+def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int]:
     """Add spawned nodes behind the existing ones; returns those that are READY. Edges are inside the block only."""
     base = run.size
     if run.columns is None:
@@ -44,8 +44,6 @@ def append_block(run: Run, block: dict[str, Any], kinds: list[Kind], origin: int
     run.size += count
     run.open += count
     run.special = run.special or any(k.trigger is TriggerRule.ANY_SUCCEEDED for k in kinds)
-    for node in range(base, run.size):
-        run.origin[node] = origin
     fresh = [n for n in range(base, run.size) if not run.waits[n]]
     for node in fresh:
         run.state[node] = READY

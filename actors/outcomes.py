@@ -31,7 +31,7 @@ def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
     tell: dict[str, list[Any]] = {}
     offset = scheduler.wall_ns - scheduler.now_ns
     for run, nodes, values, _, _ in message.groups:
-        if run.spawned:
+        if run.rare.spawned:
             add_spawned(scheduler, run, nodes)
         if run.is_graph:
             scheduler.stirred[run.no] = run
@@ -39,9 +39,9 @@ def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
             tell.setdefault(run.session, []).append([run.seq, nodes, values])
         if not run.frames or run.frames[-1][1] is not raw:
             run.frames.append((offset, raw))
-        if run.ended_times:
+        if run.rare.ended:
             for node in nodes:
-                run.ended_times.pop(node, None)
+                run.own_rare().ended.pop(node, None)
         ready = run.succeed(nodes, values)
         if ready:
             scheduler.queue(run, ready)
@@ -52,27 +52,27 @@ def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
 
 
 def on_spawned(scheduler: Scheduler, message: msg.Spawned) -> None:
-    message.run.spawned[message.node] = (message.block, message.raw)
+    message.run.own_rare().spawned[message.node] = (message.block, message.raw)
     scheduler.log(RecordType.SPAWNED, message.raw)
 
 
 def add_spawned(scheduler: Scheduler, run: Run, nodes: list[int]) -> None:
     """Attach what these finished nodes wanted to add."""
-    for node in [n for n in nodes if n in run.spawned]:
-        block, _ = run.spawned.pop(node)
+    for node in [n for n in nodes if n in run.rare.spawned]:
+        block, _ = run.own_rare().spawned.pop(node)
         if run.cancel_asked:
             continue
         kinds = [scheduler.kinds.intern(data) for data in block["kinds"]]
         scheduler.note(run, node, "spawned", f"{block['n']} nodes")
         scheduler.book.grew(block["n"])
-        scheduler.queue(run, append_block(run, block, kinds, node))
+        scheduler.queue(run, append_block(run, block, kinds))
 
 
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     run, node, failure = message.run, message.node, message.failure
     kind = run.kind(node)
-    attempt = run.attempts.get(node, 0) + 1
-    run.spawned.pop(node, None)
+    attempt = run.rare.attempts.get(node, 0) + 1
+    run.own_rare().spawned.pop(node, None)
     what = failure["kind"]
     if run.state[node] == CANCELLING or what == FailureKind.CANCELLED:
         end(scheduler, run, node, CANCELLED, attempt, failure, message)
@@ -88,7 +88,7 @@ def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
 
 def _tries_again(scheduler: Scheduler, run: Run, node: int, kind: Kind, what: str, attempt: int) -> bool:
     if what in (FailureKind.CRASH, FailureKind.MEMORY):
-        crashes = run.crashes[node] = run.crashes.get(node, 0) + 1
+        crashes = run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         if crashes >= kind.crashes_max:
             return False
         if kind.retry.attempts_max <= 1:
@@ -107,9 +107,9 @@ def _back_off(
 ) -> None:
     delay = delay_ns(kind.retry, attempt, hash_of(run.key, node, attempt))
     due_wall = scheduler.wall_ns + delay
-    run.attempts[node] = attempt
+    run.own_rare().attempts[node] = attempt
     run.state[node] = BACKOFF
-    run.backoff_until[node] = due_wall
+    run.own_rare().backoff_until[node] = due_wall
     scheduler.log_attempt(run, node, "retry", attempt, failure, message, due_wall)
     scheduler.note(run, node, f"attempt {attempt} {failure['kind']}", f"next in {delay / 1e9:.3f} s: {brief(failure)}")
     scheduler.timers.set((run.no, node), scheduler.now_ns + delay)
@@ -124,8 +124,8 @@ def end(
     failure: dict[str, Any],
     message: msg.AttemptFailed | None,
 ) -> None:
-    run.attempts[node] = attempt
-    run.failures[node] = failure
+    run.own_rare().attempts[node] = attempt
+    run.own_rare().failures[node] = failure
     ending = NodeState(state).name.lower()
     lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
     scheduler.note(run, node, ending, f"attempt {attempt}: {brief(failure)}")
@@ -139,14 +139,14 @@ def end(
 
 def _park(scheduler: Scheduler, run: Run, node: int, failure: dict[str, Any]) -> None:
     run.state[node] = PARKED
-    run.parked[node] = brief(failure)
+    run.own_rare().parked[node] = brief(failure)
     scheduler.note(run, node, "parked", f"no handler: {brief(failure)}")
 
 
 def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
     back = message.run.give_back(message.nodes)
     for node in back:
-        message.run.spawned.pop(node, None)
+        message.run.own_rare().spawned.pop(node, None)
     stopped = [n for n in message.nodes if message.run.state[n] == CANCELLING]
     scheduler.note(message.run, message.nodes[0], "returned", f"{len(message.nodes)} nodes: {message.cause}")
     if back:
@@ -157,7 +157,7 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
             message.run,
             node,
             CANCELLED,
-            message.run.attempts.get(node, 0),
+            message.run.rare.attempts.get(node, 0),
             cancelled("before it started"),
             None,
         )
@@ -211,7 +211,7 @@ def mark_cancelled(run: Run, node: int | None) -> tuple[list[int], list[int], li
     run.cancel_asked = run.cancel_asked or node is None
     at_once, leased, ready = run.cancel_waiting(node)
     for n in at_once:
-        run.failures[n] = cancelled("before it started")
+        run.own_rare().failures[n] = cancelled("before it started")
     return at_once, leased, ready
 
 

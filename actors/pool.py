@@ -93,6 +93,14 @@ class WorkerPool:
         """Leases in all books."""
         return sum(w.book.held for w in self.workers.values())
 
+    @property
+    def uneven(self) -> bool:
+        """Whether looking at the pool's size or at who holds what could help."""
+        if len(self.workers) > self.workers_min:
+            return True
+        slots = self.slots
+        return any(w.book.held > slots for w in self.workers.values())
+
     def open_serials(self, worker: int) -> list[int]:
         """Serials that this worker holds."""
         found = self.workers.get(worker)
@@ -191,7 +199,7 @@ class WorkerPool:
         group = None if worker is None else worker.book.find(message.serial)
         if group is not None:
             node = group.nodes[message.serial - group.base]
-            group.run.progress[node] = (message.done, message.total, message.text)
+            group.run.own_rare().progress[node] = (message.done, message.total, message.text)
 
     def _on_logged(self, message: msg.WorkerLogged) -> None:
         worker = self.workers.get(message.worker)

@@ -74,14 +74,14 @@ class Queries:
         if which == "final":
             keep = self._is_final(run)
         elif which == "failed":
-            keep = run.failures.__contains__
+            keep = run.rare.failures.__contains__
         return self._page(run, own, message.args, lambda node: self._result_row(run, node), keep)
 
     def _story(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
         node = self._node(run, message.args, own)
         events: list[list[Any]] = [[run.created_ns, -1, "submitted", f"{run.size} nodes as {run.key}"]]
-        events += [list(event) for event in run.events if node is None or event[1] in (node, -1)]
+        events += [list(event) for event in run.rare.events if node is None or event[1] in (node, -1)]
         if node is not None:
             events += self._node_events(run, node)
         events.sort(key=lambda event: event[0])
@@ -142,7 +142,7 @@ class Queries:
         state = run.state[node]
         if state in (LEASED, CANCELLING):
             started, ended, pid = self._running(run, node)
-        attempts = run.attempts.get(node, 0)
+        attempts = run.rare.attempts.get(node, 0)
         if state in (SUCCEEDED, LEASED, CANCELLING):
             attempts += 1
         name = None if run.columns is None else run.columns.ids.get(node)
@@ -156,12 +156,12 @@ class Queries:
             ended,
             pid,
             run.kind(node).name,
-            run.progress.get(node),
+            run.rare.progress.get(node),
         ]
 
     def _result_row(self, run: Run, node: int) -> list[Any]:
         name = None if run.columns is None else run.columns.ids.get(node)
-        return [node, name, run.state[node], run.results[node], run.failures.get(node)]
+        return [node, name, run.state[node], run.results[node], run.rare.failures.get(node)]
 
     def _pool_row(self, name: str) -> dict[str, Any]:
         pool = self._core.pools[name]
@@ -226,7 +226,7 @@ class Queries:
 
     def _timing(self, run: Run) -> dict[int, Timing]:
         """Last started and ended times of nodes, read from the stored frames."""
-        version = (run.no, len(run.frames) + len(run.ended_times))
+        version = (run.no, len(run.frames) + len(run.rare.ended))
         if self._cached_for != version:
             self._cached = _read_timing(run)
             self._cached_for = version
@@ -261,7 +261,7 @@ class Queries:
             return []
         started, ended, pid = timing
         return [
-            [started, node, "started", f"attempt {run.attempts.get(node, 0) + 1} in process {pid}"],
+            [started, node, "started", f"attempt {run.rare.attempts.get(node, 0) + 1} in process {pid}"],
             [ended, node, "succeeded", f"after {(ended - started) / 1e6:.3f} ms"],
         ]
 
@@ -282,18 +282,18 @@ class Queries:
         if state == READY:
             return self._why_ready(run, node)
         if state == BACKOFF:
-            due = run.backoff_until.get(node, self._wall_ns)
+            due = run.rare.backoff_until.get(node, self._wall_ns)
             wait_s = max(0, due - self._wall_ns) / 1e9
-            return f"attempt {run.attempts.get(node, 0)} failed; the next starts in {wait_s:.3f} s"
+            return f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_s:.3f} s"
         if state == PARKED:
-            return f"no handler: {run.parked.get(node, '')}"
+            return f"no handler: {run.rare.parked.get(node, '')}"
         if state in (LEASED, CANCELLING):
             holders = [worker for worker, _ in self._holders(run, node)]
             where = f"worker {holders[0].id} (pid {holders[0].pid})" if holders else "a worker"
             return (
                 f"it is {'being stopped at' if state == CANCELLING else 'leased to'} {where}: it runs, or is next there"
             )
-        failure = run.failures.get(node)
+        failure = run.rare.failures.get(node)
         detail = f": {failure.get('message', '')}" if failure else ""
         return f"it ended: {NodeState(state).name.lower()}{detail}"
 
@@ -359,7 +359,7 @@ def _read_timing(run: Run) -> dict[int, Timing]:
                 after = started + offset + end
                 found[node] = (before, after, pid)
                 before = after
-    found.update(run.ended_times)
+    found.update(run.rare.ended)
     return found
 
 

@@ -81,12 +81,12 @@ class Replay:
 
     def _resume(self, run: Run) -> None:
         scheduler = self.scheduler
-        run.spawned.clear()
+        run.own_rare().spawned.clear()
         for node in where(run.state, PARKED):
             run.state[node] = READY
         scheduler.queue(run, where(run.state, READY))
         for node in where(run.state, BACKOFF):
-            wait = max(0, run.backoff_until.get(node, 0) - scheduler.wall_ns)
+            wait = max(0, run.rare.backoff_until.get(node, 0) - scheduler.wall_ns)
             scheduler.timers.set((run.no, node), scheduler.now_ns + wait)
         for node in where(run.state, CANCELLING):
             outcomes.end(
@@ -94,7 +94,7 @@ class Replay:
                 run,
                 node,
                 CANCELLED,
-                run.attempts.get(node, 0) + 1,
+                run.rare.attempts.get(node, 0) + 1,
                 cancelled("while the engine was down"),
                 None,
             )
@@ -146,21 +146,21 @@ class Replay:
             if run is None:
                 continue
             run.frames.append((self._offset_ns, record.payload))
-            for node in nodes if run.ended_times else ():
-                run.ended_times.pop(node, None)
-            if run.spawned:
+            for node in nodes if run.rare.ended else ():
+                run.own_rare().ended.pop(node, None)
+            if run.rare.spawned:
                 self._add_spawned(run, nodes)
             run.succeed(nodes, values)
             self._close(run, record, self._offset_ns + started_ns + ends[-1])
 
     def _add_spawned(self, run: Run, nodes: list[int]) -> None:
-        for node in [n for n in nodes if n in run.spawned]:
-            block, _ = run.spawned.pop(node)
+        for node in [n for n in nodes if n in run.rare.spawned]:
+            block, _ = run.own_rare().spawned.pop(node)
             if run.cancel_asked:
                 continue
             self._accept_node_types(block["kinds"])
             self.scheduler.book.grew(block["n"])
-            append_block(run, block, [self.scheduler.kinds.intern(data) for data in block["kinds"]], node)
+            append_block(run, block, [self.scheduler.kinds.intern(data) for data in block["kinds"]])
 
     def _attempt(self, record: Record) -> None:
         no, node, outcome, attempt, failure, due, wall, times = orjson.loads(record.payload)
@@ -169,18 +169,18 @@ class Replay:
         if run is None:
             return
         scheduler.set_time(scheduler.now_ns, wall)
-        run.attempts[node] = attempt
+        run.own_rare().attempts[node] = attempt
         if times[2]:
-            run.ended_times[node] = (times[0], times[1], times[2])
-        run.spawned.pop(node, None)
+            run.own_rare().ended[node] = (times[0], times[1], times[2])
+        run.own_rare().spawned.pop(node, None)
         if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
-            run.crashes[node] = run.crashes.get(node, 0) + 1
+            run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         scheduler.note(run, node, outcome, f"attempt {attempt}: {brief(failure)}")
         if outcome == "retry":
             run.state[node] = BACKOFF
-            run.backoff_until[node] = due
+            run.own_rare().backoff_until[node] = due
             return
-        run.failures[node] = failure
+        run.own_rare().failures[node] = failure
         run.settle([node], int(NodeState[outcome.upper()]))
         self._close(run, record, wall)
 
@@ -203,7 +203,7 @@ class Replay:
         _, no, node, block = orjson.loads(record.payload)
         run = self.scheduler.book.live.get(no)
         if run is not None:
-            run.spawned[node] = (block, record.payload)
+            run.own_rare().spawned[node] = (block, record.payload)
 
     def _released(self, record: Record) -> None:
         numbers = orjson.loads(record.payload)

@@ -33,7 +33,9 @@ from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
 from actors.run import BACKOFF, FAILED, READY, Run
 
-PROGRESS_EVERY_NS = 100_000_000
+PROGRESS_EVERY_NS: Final = 100_000_000
+FLOOR_EVERY_RECORDS: Final = 4096
+"""Records between two looks at what the log must keep."""
 
 
 class Scheduler:
@@ -54,6 +56,7 @@ class Scheduler:
         self.now_ns = 0
         self.wall_ns = 0
         self._floor_lsn = 0
+        self._floor_look_lsn = 0
         self._progress_due_ns = 0
         self.stirred: dict[int, Run] = {}
         self.watchers: dict[int, set[str]] = {}
@@ -66,9 +69,12 @@ class Scheduler:
         self.set_time(now_ns, wall_ns)
         for message in batch:
             self._on[type(message)](self, message)
-        self._fire_timers()
-        self._report_progress()
-        self._retire()
+        if self.timers:
+            self._fire_timers()
+        if self.stirred:
+            self._report_progress()
+        if self.book.crowded or self.lsn >= self._floor_look_lsn:
+            self._retire()
         out, self._out = self._out, []
         return out
 
@@ -97,7 +103,7 @@ class Scheduler:
                 groups.setdefault(kind_of[node], []).append(node)
         for index, members in groups.items():
             kind = run.kinds[index]
-            tried = [run.attempts.get(n, 0) + 1 for n in members] if run.attempts else None
+            tried = [run.rare.attempts.get(n, 0) + 1 for n in members] if run.rare.attempts else None
             self._out.append(msg.Grant(worker, run, kind, members, tried, run.build_items(kind, members)))
 
     def queue(self, run: Run, nodes: list[int], front: bool = False) -> None:
@@ -156,15 +162,13 @@ class Scheduler:
             run = self.book.live.get(no)
             if run is not None and run.state[node] == BACKOFF:
                 run.state[node] = READY
-                run.backoff_until.pop(node, None)
+                run.own_rare().backoff_until.pop(node, None)
                 self.queue(run, [node])
         due = self.timers.next_ns()
         if due is not None:
             self._out.append(fx.WakeAt(due))
 
     def _report_progress(self) -> None:
-        if not self.stirred:
-            return
         if self.now_ns < self._progress_due_ns:
             self._out.append(fx.WakeAt(self._progress_due_ns))
             return
@@ -183,11 +187,11 @@ class Scheduler:
             self._out.extend(fx.ForgetRun(run.key) for run in gone)
             for run in gone:
                 self.ended_ns.pop(run.no, None)
-        if gone or self.book.floor(self.lsn + 1) - self._floor_lsn > 4096:
-            floor = self.book.floor(self.lsn + 1)
-            if floor > self._floor_lsn:
-                self._floor_lsn = floor
-                self._out.append(fx.RaiseFloor(floor))
+        self._floor_look_lsn = self.lsn + FLOOR_EVERY_RECORDS
+        floor = self.book.floor(self.lsn + 1)
+        if floor > self._floor_lsn:
+            self._floor_lsn = floor
+            self._out.append(fx.RaiseFloor(floor))
 
     # --- log and tell ---------------------------------------------------------------------------------------------
 
@@ -214,7 +218,7 @@ class Scheduler:
         if message is not None:
             offset = self.wall_ns - self.now_ns
             times = [message.started_ns + offset, message.ended_ns + offset, message.pid]
-            run.ended_times[node] = (times[0], times[1], times[2])
+            run.own_rare().ended[node] = (times[0], times[1], times[2])
         return self.log(
             RecordType.ATTEMPT, orjson.dumps([run.no, node, outcome, attempt, failure, due, self.wall_ns, times])
         )
@@ -226,7 +230,7 @@ class Scheduler:
         if run.is_graph or node >= run.base_size:
             return
         state = NodeState(run.state[node]).name.lower()
-        failure = run.failures[node]
+        failure = run.rare.failures[node]
         row = [run.seq, node, state, failure] if run.is_map else [run.seq + node, None, state, failure]
         self._out.append(fx.Tell(run.session, "F", [row], lsn))
 
@@ -238,18 +242,20 @@ class Scheduler:
         done = [n for n in range(run.base_size) if run.state[n] == NodeState.SUCCEEDED]
         if done:
             self.tell(run.session, "R", [[run.seq, done, [run.results[n] for n in done]]])
-        for node in sorted(run.failures):
+        for node in sorted(run.rare.failures):
             self.tell_failure(run, node, self.lsn)
 
     @staticmethod
     def _ending(run: Run) -> list[Any]:
         """How a run ended, with its first failure."""
-        first = min((n for n in run.failures if run.state[n] == FAILED), default=min(run.failures, default=None))
-        failed = None if first is None else [first, run.node_id(first), run.failures[first]]
+        first = min(
+            (n for n in run.rare.failures if run.state[n] == FAILED), default=min(run.rare.failures, default=None)
+        )
+        failed = None if first is None else [first, run.node_id(first), run.rare.failures[first]]
         return [run.seq, run.key, str(run.run_state()), run.counts(), failed]
 
     def note(self, run: Run, node: int, event: str, detail: str) -> None:
-        run.events.append((self.wall_ns, node, event, detail))
+        run.own_rare().events.append((self.wall_ns, node, event, detail))
 
     # --- checks ---------------------------------------------------------------------------------------------------
 

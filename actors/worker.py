@@ -103,6 +103,8 @@ class WorkerDesk:
     def started(self, serial: int) -> None:
         """This serial, and all below it, started or were passed over."""
         self._started = max(self._started, serial)
+        if self._stops:
+            self._stops = {s: reason for s, reason in self._stops.items() if s > self._started}
 
     def ran(self, kind_no: int, count: int, elapsed_ns: int) -> None:
         """A chunk ended; its duration decides the size of the next ones."""

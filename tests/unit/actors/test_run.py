@@ -133,7 +133,7 @@ def test_spawned_nodes_extend_the_run() -> None:
         "items": None,
         "ids": ["a", None, "c"],
     }
-    assert append_block(run, block, [kind()], 0) == [2]
+    assert append_block(run, block, [kind()]) == [2]
     assert (run.size, run.open, run.node_id(4)) == (5, 5, "c")
     assert run.succeed([0], [1]) == []
     assert lease_and_succeed(run, [2]) == [3]
