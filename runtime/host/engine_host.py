@@ -78,6 +78,8 @@ class EngineHost:
         self._stopped_looked_ns = 0
         self._told_lsn = self._told_said = 0
         self._tells: list[fx.Tell] = []
+        self._armed_ns = 0
+        self._recheck_planned = False
         self._refused: tuple[str, str] | None = None
         loop.add_reader(face.fileno(), self._bell, face)
         loop.add_reader(starter.fileno(), self._starter_said)
@@ -85,7 +87,7 @@ class EngineHost:
     def begin(self, effects: Sequence[Any]) -> None:
         """First turn, with what the recovery asked for."""
         self._carry_out(self.core.start(effects, time.monotonic_ns(), time.time_ns()))
-        self._finish_turn(more=True)
+        self._finish_turn()
 
     def close(self) -> None:
         """Flush the log and release everything."""
@@ -114,7 +116,7 @@ class EngineHost:
             control, work = post.link.receive()
             if control or work:
                 events += self._decoded(post, control, work)
-        more = self._receive_face(events)
+        self._receive_face(events)
         if self._wake_ns and now >= self._wake_ns:
             self._wake_ns = 0
             self._observe(events, now)
@@ -123,21 +125,23 @@ class EngineHost:
             self._told_said = self._told_lsn
             events.append(msg.Told(self._told_lsn))
         if events:
-            more = more or len(events) > 1 or type(events[0]) is not msg.Told
             self._carry_out(self.core.receive(events, now, time.time_ns()))
-        self._finish_turn(more)
+        self._finish_turn()
 
-    def _finish_turn(self, more: bool) -> None:
+    def _finish_turn(self) -> None:
+        self._send_leases()
         for post in self._workers.values():
-            post.send_leases()
             post.flush()
         self._face.flush()
         if self._face.clear and not self._tells:
             self._told_lsn = max(self._told_lsn, self.core.persister.durable_lsn)
-        if more or self._events or not self._arm():
+        if self._events or not self._arm():
             self._ask_turn()
         else:
-            self.loop.call_later(RECHECK_NS / 1e9, self._recheck)
+            self._armed_ns = time.monotonic_ns()
+            if not self._recheck_planned:
+                self._recheck_planned = True
+                self.loop.call_later(RECHECK_NS / 1e9, self._recheck)
         self._plan_timer()
 
     def _arm(self) -> bool:
@@ -145,11 +149,20 @@ class EngineHost:
         return self._face.link.arm() and all(post.link.arm() for post in self._workers.values())
 
     def _recheck(self) -> None:
-        """The net under the wake-ups: see `runtime.mail.link`."""
+        """The net under the wake-ups: one look, `RECHECK_NS` after the loop went to sleep; see `runtime.mail.link`."""
+        left_ns = self._armed_ns + RECHECK_NS - time.monotonic_ns()
+        if left_ns > 0:
+            self.loop.call_later(left_ns / 1e9, self._recheck)
+            return
+        self._recheck_planned = False
         if self._face.link.pending() or any(post.link.pending() for post in self._workers.values()):
             self._ask_turn()
 
-    def _receive_face(self, events: list[Any]) -> bool:
+    def _send_leases(self) -> None:
+        for post in self._workers.values():
+            post.send_leases()
+
+    def _receive_face(self, events: list[Any]) -> None:
         if not self.core.intake_open:
             control, work = self._face.link.receive(0)
         else:
@@ -162,7 +175,6 @@ class EngineHost:
             else:
                 events.append(decode.face_control(self._session, frame))
         events += decode.face_submissions(self._session, work, self._blobs.open)
-        return bool(work)
 
     def _decoded(self, post: WorkerPost, control: list[bytes], work: list[bytes]) -> list[Any]:
         try:
@@ -345,6 +357,7 @@ class EngineHost:
             self._send_parts(letter, [[seq, nodes[half:], values[half:]]])
 
     def _write_log(self, effect: log.WriteLog) -> None:
+        self._send_leases()  # workers begin while the disk is busy
         event = self._log.write(effect.records, sync=effect.sync)
         if event is not None:
             self._carry_out(self.core.receive([event], time.monotonic_ns(), time.time_ns()))
