@@ -68,18 +68,16 @@ def quick_list_text(values: list[Any]) -> bytes | None:
     if kinds <= SCALARS:
         text = scalars_text(values, kinds)
         return None if text is None or len(text) > limits.PAYLOAD_INLINE_BYTES_MAX else text
-    if kinds <= PLAIN:
-        return _plain_list_text(values, len(values) if kinds <= _CONTAINERS else 0)
-    return None
+    return _plain_list_text(values, kinds)
 
 
-def _plain_list_text(values: list[Any], containers: int) -> bytes | None:
-    text = nested_text(values)
+def _plain_list_text(values: list[Any], kinds: set[type]) -> bytes | None:
+    text = nested_text(values, kinds)
     if text is None or len(text) > max(limits.PAYLOAD_OPAQUE_BYTES_MIN, INLINE_MEAN_BYTES * len(values)):
         return None
     if 33 in text and b'"!"' in text:  # one of them may look like an extension
         return None
-    return text if is_shallow(values, text, containers) else None
+    return text if is_shallow(values, text, len(values) if kinds <= _CONTAINERS else 0) else None
 
 
 class Encoding:
@@ -166,11 +164,11 @@ class Encoding:
         if set(map(type, values)) <= PLAIN:  # they were tried together, by `quick_list_text`
             return keep
         containers = [value for value in values if type(value) in _CONTAINERS]
-        if containers and _plain_list_text(containers, len(containers)) is not None:
+        if containers and _plain_list_text(containers, {list, dict}) is not None:
             keep |= _CONTAINERS
         places = [] if self._pickle else [at for at, value in enumerate(values) if type(value) is tuple]
         lists = [list(values[at]) for at in places]
-        if lists and _plain_list_text(lists, len(lists)) is not None:
+        if lists and _plain_list_text(lists, {list}) is not None:
             keep.add(tuple)
             for at, items in zip(places, lists, strict=True):
                 out[at] = {EXTENSION: ["tree", ["T", items]]}

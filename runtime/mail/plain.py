@@ -19,7 +19,8 @@ The order matters: orjson does not count the depth of tuples, and a deep or cycl
 the process. It is given only what is known to be acyclic and to hold no tuple, or so few that they cannot be deep.
 Values with very many suspicions are left to the typed tree, which holds all that plain JSON holds.
 
-Lists of scalars need none of that: the types of their items are quicker to look at.
+Lists and dicts of scalars need none of that: the types of their items are quicker to look at, and orjson refuses all
+keys that are not exactly `str`.
 
 Measured (CPython 3.11, batches of 256): integers 20 ns, lists of three 120 ns, dicts of three 240 ns per value for
 encoding and proof together; with a bare comparison as proof 200 and 360, and enum members would slip through.
@@ -43,7 +44,6 @@ from actors.protocol import limits
 SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 """Types that JSON holds exactly, up to values: see `scalars_text`."""
 PLAIN: Final = SCALARS | {list, dict}
-_ACCEPTED: Final = PLAIN | {tuple}
 _LOOKS_MAX: Final = 4
 
 _VERSION: Final = 4
@@ -60,15 +60,19 @@ _NOT_FINITE_SHARED: Final = re.compile(rb"\xe7(?s:.{6})[\xf0-\xff][\x7f\xff]").s
 
 def plain_text(value: Any) -> bytes | None:
     """JSON text of a list or dict, or None when plain JSON does not hold it exactly."""
-    if type(value) is list:
-        kinds = set(map(type, value))
-        if kinds <= SCALARS:
-            return scalars_text(value, kinds)
-    return nested_text(value)
+    kinds = set(map(type, value.values() if type(value) is dict else value))
+    return scalars_text(value, kinds) if kinds <= SCALARS else nested_text(value, kinds)
 
 
-def nested_text(value: Any) -> bytes | None:
-    """As `plain_text`, for what is not a list of scalars. A marshalled copy lives for the time of the call."""
+def nested_text(value: Any, kinds: set[type]) -> bytes | None:
+    """As `plain_text`, for what does not hold scalars only. A marshalled copy lives for the time of the call.
+
+    Args:
+        value: A list or dict.
+        kinds: Types of its items.
+    """
+    if not kinds <= PLAIN:
+        return None
     try:
         if not _looks_plain(value):
             return None
@@ -88,23 +92,13 @@ def nested_text(value: Any) -> bytes | None:
 
 
 def _looks_plain(value: Any) -> bool:
-    """A look at two levels, so that large arrays and bytes are not marshalled only to be refused afterwards."""
-    items = value.values() if type(value) is dict else value
-    kinds = set(map(type, items))
-    if not kinds <= _ACCEPTED:
-        return False
-    if kinds <= SCALARS:
-        return True
-    looks = 0
-    for item in items:
+    """A look one level down, so that large arrays and bytes are not marshalled only to be refused afterwards."""
+    for item in islice(value.values() if type(value) is dict else value, _LOOKS_MAX):
         kind = type(item)
-        if kind is dict or kind is list or kind is tuple:
+        if kind is dict or kind is list:
             inner = item.values() if kind is dict else item
-            if not set(map(type, islice(inner, _LOOKS_MAX))) <= _ACCEPTED:
+            if not set(map(type, islice(inner, _LOOKS_MAX))) <= PLAIN:
                 return False
-            looks += 1
-            if looks == _LOOKS_MAX:
-                break
     return True
 
 

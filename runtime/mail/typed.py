@@ -49,7 +49,7 @@ from runtime.mail.leaves import (
     string,
 )
 from runtime.mail.names import find, name_of
-from runtime.mail.plain import SCALARS, scalars_text
+from runtime.mail.plain import PLAIN, SCALARS, is_shallow, nested_text, scalars_text
 from runtime.mail.refusal import (
     Refused,
     element_step,
@@ -59,8 +59,11 @@ from runtime.mail.refusal import (
     refuse_large_without_store,
 )
 
-FLAT_ITEMS_MIN: Final = 8
-"""From this length on a container is looked at as a whole for plain items, before it is written item by item."""
+WHOLE_ITEMS_MIN: Final = 8
+"""From this length on a container is tried as a whole for plain content, before it is written item by item."""
+WHOLE_DEPTH_MAX: Final = 3
+"""Down to this level the content may be nested. Deeper, what was tried above would be tried again and again; there only
+containers of scalars are."""
 _NAMED: Final = (type, FunctionType, BuiltinFunctionType)
 
 
@@ -87,8 +90,6 @@ class TreeWriter:
             Refused: With the path, innermost step first.
         """
         kind = type(value)
-        if kind is int and INT_MIN <= value <= INT_MAX:
-            return value
         leaf = LEAF_WRITERS.get(kind)
         if leaf is not None:
             return leaf(value)
@@ -108,18 +109,36 @@ class TreeWriter:
         return self.node(value)
 
     def _list(self, value: list[Any]) -> Node:
-        plain = _flat_text(value, value)
-        return self._items(["l"], value) if plain is None else ["j", orjson.Fragment(plain)]
+        plain = self._plain(value, value)
+        return self._items(["l"], value) if plain is None else ["j", plain]
 
     def _tuple(self, value: tuple[Any, ...]) -> Node:
-        plain = _flat_text(value, value)
-        return self._items(["t"], value) if plain is None else ["T", orjson.Fragment(plain)]
+        plain = self._plain(value, value)
+        return self._items(["t"], value) if plain is None else ["T", plain]
+
+    def _plain(self, value: Any, items: Any) -> orjson.Fragment | None:
+        """The JSON text of a container with plain content, which is read back without a look inside."""
+        if len(value) < WHOLE_ITEMS_MIN:
+            return None
+        kinds = set(map(type, items))
+        if kinds <= SCALARS:
+            text = scalars_text(value, kinds)
+        elif self._depth <= WHOLE_DEPTH_MAX and kinds <= PLAIN:
+            whole = list(value) if type(value) is tuple else value
+            text = nested_text(whole, kinds)
+            if text is not None and not is_shallow(whole, text, 0):
+                return None
+        else:
+            return None
+        return None if text is None else orjson.Fragment(text)
 
     def _items(self, head: list[Node], values: Iterable[Any]) -> Node:
         at = 0
         try:
             for value in values:
-                head.append(self.node(value))
+                kind = type(value)
+                simple = value.isascii() if kind is str else INT_MIN <= value <= INT_MAX if kind is int else False
+                head.append(value if simple else self.node(value))
                 at += 1
         except Refused as refused:
             refused.at(f"[{at}]")
@@ -141,9 +160,9 @@ class TreeWriter:
     def _dict(self, value: dict[Any, Any]) -> Node:
         if not all(type(key) is str and is_text(key) for key in value):
             return self._pairs(["m"], value)
-        plain = _flat_text(value, value.values())
+        plain = self._plain(value, value.values())
         if plain is not None:
-            return ["j", orjson.Fragment(plain)]
+            return ["j", plain]
         key = None
         found = {}
         try:
@@ -255,14 +274,6 @@ _WRITERS: Final[Mapping[type, Callable[[TreeWriter, Any], Node]]] = MappingProxy
 _BUFFER_FORMS: Final = MappingProxyType({"b": "bytes", "ba": "bytearray", "ar": "array"})
 
 
-def _flat_text(value: Any, items: Any) -> bytes | None:
-    """JSON text of a container of scalars only, where that is worth the look; None for others."""
-    if len(value) < FLAT_ITEMS_MIN:
-        return None
-    kinds = set(map(type, items))
-    return scalars_text(value, kinds) if kinds <= SCALARS else None
-
-
 def _reason(kind: type) -> str:
     name = f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else kind.__qualname__
     if kind is memoryview:
@@ -301,11 +312,12 @@ class TreeReader:
             return leaf(node) if leaf is not None else _READERS[code](self, node)
         if kind is dict:
             read = self.value
-            return {key: read(item) for key, item in node.items()}
+            return {key: item if type(item) in SCALARS else read(item) for key, item in node.items()}
         return node
 
     def items(self, node: Node, start: int = 1) -> list[Any]:
-        return list(map(self.value, node[start:]))
+        read = self.value
+        return [item if type(item) in SCALARS else read(item) for item in node[start:]]
 
     def pairs(self, node: Node, start: int = 1) -> Iterable[tuple[Any, Any]]:
         return zip(map(self.value, node[start::2]), map(self.value, node[start + 1 :: 2]), strict=True)

@@ -21,6 +21,11 @@ def nested(levels: int, inside: Any = 1) -> Any:
     return inside
 
 
+def kinds_in(value: Any) -> set[type]:
+    """Types of the items of a list or dict."""
+    return set(map(type, value.values() if type(value) is dict else value))
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -37,7 +42,7 @@ def nested(levels: int, inside: Any = 1) -> Any:
 )
 def test_plain_values_are_their_json_text(value: Any) -> None:
     assert plain.plain_text(value) == orjson.dumps(value)
-    assert plain.nested_text(value) == orjson.dumps(value)
+    assert plain.nested_text(value, kinds_in(value)) == orjson.dumps(value)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +82,7 @@ def test_other_values_are_not_whatever_surrounds_them(odd: Any) -> None:
     shared = [odd, odd]
     for value in ([odd], [[odd]], {"k": odd}, [None, 1.0, "(", [odd]], [shared, shared], [1, {"a": [odd, "s"]}]):
         assert plain.plain_text(value) is None
-        assert plain.nested_text(value) is None
+        assert plain.nested_text(value, kinds_in(value)) is None
 
 
 def test_long_tuples_and_many_accidental_marks_are_told_apart() -> None:
