@@ -135,7 +135,7 @@ def _encoded(body: dict[str, Any], fds: int) -> bytes:
     try:
         text = orjson.dumps(counted)
     except TypeError:  # a path that is not UTF-8: lone surrogates, which only the standard library writes
-        import json
+        import json  # lazy: only for such paths
 
         text = json.dumps(counted).encode()
     return _LENGTH.pack(len(text)) + text
@@ -145,7 +145,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
     try:
         body: dict[str, Any] = orjson.loads(text)
     except orjson.JSONDecodeError:
-        import json
+        import json  # lazy: only for such paths
 
         body = json.loads(text)
     return body

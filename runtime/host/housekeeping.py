@@ -104,6 +104,12 @@ class ResidentMemory:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
 
 class DeadChildren:
     """Reaps what handlers started and forgot, between tasks.
