@@ -202,6 +202,16 @@ class Queries:
             spent += _size_of(found)
         return {"rows": rows, "next": None}
 
+    def place_of(self, args: dict[str, Any]) -> tuple[Run, int, int, int]:
+        """Run, node, and the worker and serial of its lease (0, 0 when it has none). Raises CallerError."""
+        run, own = self._find(args)
+        node = self._node(run, args, own)
+        if node is None:
+            raise MissingNode(f"run {run.key!r} has several nodes; name one")
+        for worker, group in self._holders(run, node):
+            return run, node, worker.id, group.base + group.nodes.index(node)
+        return run, node, 0, 0
+
     # --- finding --------------------------------------------------------------------------------------------------
 
     def _find(self, args: dict[str, Any]) -> tuple[Run, int | None]:

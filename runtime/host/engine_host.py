@@ -31,6 +31,7 @@ from runtime.host.launch import WorkerStarter
 from runtime.host.log_thread import LogThread
 from runtime.host.observe import is_stopped
 from runtime.host.output import open_output_pipe
+from runtime.host.outputs import Outputs
 from runtime.host.post import Post, WorkerPost
 from runtime.mail.blobs import BlobStore
 from runtime.mail.lease_table import LeaseTable
@@ -77,6 +78,7 @@ class EngineHost:
         self._wake_ns = 0
         self._stopped_looked_ns = 0
         self._told_lsn = self._told_said = 0
+        self._outputs = Outputs(core, self._workers)
         self._tells: list[fx.Tell] = []
         self._armed_ns = 0
         self._recheck_planned = False
@@ -173,12 +175,19 @@ class EngineHost:
                 self._session = hello["session"]
                 events.append(msg.SessionOpened(self._session, hello["open_seq"]))
             else:
-                events.append(decode.face_control(self._session, frame))
+                message = decode.face_control(self._session, frame)
+                if type(message) is msg.Queried and message.what == "output":
+                    self._face.send(b"Q" + orjson.dumps(self._outputs.answer(message)), control=True)
+                else:
+                    events.append(message)
         events += decode.face_submissions(self._session, work, self._blobs.open)
 
     def _decoded(self, post: WorkerPost, control: list[bytes], work: list[bytes]) -> list[Any]:
         try:
-            return decode.worker_messages(post.worker, control, work)
+            messages = decode.worker_messages(post.worker, control, work)
+            if post.prints:
+                self._outputs.collect(post, messages)
+            return messages
         except ProtocolError as broken:
             self._announce("MS903", f"worker {post.worker} was ended: {broken.message}")
             self._starter.kill(post.worker, signal.SIGKILL, True)
@@ -253,8 +262,7 @@ class EngineHost:
             if not control and not work:
                 break
             self._events += self._decoded(post, control, work)
-        while post.read_output():
-            pass
+        post.drain_output()
         serial, started_ns = post.table.current()
         claimed = self._running(post)
         text, number = (refusal, 0) if refusal else _described(status)
@@ -270,7 +278,7 @@ class EngineHost:
         post = WorkerPost(effect.worker, node_type, Link(ends.dup(), "a"), LeaseTable(table_fd), read_fd)
         self._workers[effect.worker] = post
         self.loop.add_reader(post.link.fileno(), self._bell, post.link)
-        self.loop.add_reader(read_fd, post.read_output)
+        self.loop.add_reader(read_fd, post.output_came)
         try:
             self._starter.spawn(effect.worker, config, [*ends.fds(), table_fd, write_fd])
         except OSError as gone:

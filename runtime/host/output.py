@@ -189,6 +189,15 @@ class OutputCollector:
             self._serial = int(number)
             self._add(text)
 
+    def serials(self) -> list[int]:
+        """Attempts of which something is kept, oldest first."""
+        return list(self._kept)
+
+    def peek(self, serial: int) -> str:
+        """What an attempt printed so far; empty when nothing."""
+        kept = self._kept.get(serial)
+        return kept.text() if kept else ""
+
     def take(self, serial: int) -> str:
         """What an attempt printed, which is then forgotten; empty when nothing, or when it is too long ago."""
         kept = self._kept.pop(serial, None)

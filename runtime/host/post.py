@@ -21,6 +21,8 @@ from runtime.mail.link import Link
 
 OUTPUT_READ_BYTES = 65_536
 """Output taken from a worker's pipe in one turn."""
+OUTPUT_READS_MAX = 64
+"""Reads that empty a full pipe: more is being printed right now, and comes with the next turn."""
 
 
 class Post:
@@ -61,6 +63,7 @@ class WorkerPost(Post):
         self.is_async = node_type["mode"] == "asyncio"
         self.table = table
         self.output = OutputCollector()
+        self.prints = False
         self.output_fd = output_fd
         self.pid = 0
         self.known_kinds: set[int] = set()
@@ -94,8 +97,18 @@ class WorkerPost(Post):
         else:
             self._send_groups(_halved(groups[0]))
 
-    def read_output(self) -> bool:
-        """Take captured output, once; True when there may be more."""
+    def output_came(self) -> None:
+        """The worker printed something: take a bounded part of it now."""
+        self.prints = True
+        self._read_output()
+
+    def drain_output(self) -> None:
+        """Take all that is in the pipe now."""
+        for _ in range(OUTPUT_READS_MAX):
+            if not self._read_output():
+                return
+
+    def _read_output(self) -> bool:
         try:
             data = os.read(self.output_fd, OUTPUT_READ_BYTES)
         except (BlockingIOError, OSError):
