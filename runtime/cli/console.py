@@ -49,6 +49,7 @@ class Console:
     @classmethod
     def standard(cls) -> Console:
         """The streams of this process, set up so that no text can fail to be written."""
+        _fill_standard_descriptors()
         for stream in (sys.stdout, sys.stderr):
             reconfigure = getattr(stream, "reconfigure", None)
             if reconfigure is not None:
@@ -77,6 +78,15 @@ class Console:
         """Flush, so that a reader that is gone is met here and not when the interpreter exits."""
         self._out = _write(self._out, ())
         self._err = _write(self._err, ())
+
+
+def _fill_standard_descriptors() -> None:
+    """Where the caller closed one of 0, 1 and 2: else the next file or socket gets that number, and what is printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number: this one
 
 
 def _write(stream: TextIO | None, lines: str | Iterable[str]) -> TextIO | None:

@@ -214,3 +214,26 @@ def test_examples_run_from_the_command_line(path: Path, temporary_folder: Path) 
     assert done.returncode == 0, done.stderr
     assert "succeeded" in done.stdout
     (temporary_folder / "mainspring-etl.sqlite").unlink(missing_ok=True)
+
+
+def test_status_and_verify_beside_a_running_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document()
+    for task, seconds in zip(found["workflow"]["execution"]["tasks"], (0.0, 60.0, 60.0, 60.0), strict=True):
+        task["runtimeInSeconds"] = seconds
+    path, state = tmp_path / "wf.json", tmp_path / "state"
+    path.write_text(json.dumps(found))
+    process = command("run", path, "--state", state)
+    progress_seen(process)
+    assert main(["status", str(state), "--json"]) == Exit.OK
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["owner_pid"] == process.pid
+    assert [run["state"] for run in summary["runs"]] == ["running"]
+    assert summary["runs"][0]["counts"][3] == 1
+    assert main(["verify", str(state)]) == Exit.OK
+    assert capsys.readouterr().out.endswith("sound: opens as it is\n")
+    assert main(["run", str(path), "--state", str(state)]) == Exit.ENVIRONMENT
+    assert f"in use by process {process.pid}" in capsys.readouterr().err
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert main(["status", str(state)]) == Exit.OK
+    assert "they go on when the folder is opened again" in capsys.readouterr().out
