@@ -2,8 +2,9 @@
 
 A name is given only if it leads back to the same object, in this process now; otherwise a value of that class could be
 written and never read. Classes of the main program are the special case: the program sees them in `__main__`, a worker
-in the module under which it loaded the script (`__mp_main__`), or under their real name when the program was started
-with `python -m`. One name serves both sides: the real one where there is one, else `__main__:qualname`.
+in the module under which it loaded the script (`__mp_main__`, or `__mp_main__.n` for further scripts), or under their
+real name when the program was started with `python -m`. One name serves all: the real one where there is one, else
+`__main__:qualname`.
 
 States: none; callers that meet the same class often keep their own small cache.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from types import ModuleType
 from typing import Any, Final
 
 from actors.protocol.errors import PayloadUnreadable
@@ -38,8 +40,8 @@ def name_of(thing: Any) -> str:
         raise Refused(f"{what} {qualname!a} has no importable name")
     place = _place(module)
     try:
-        found = _look_up(place, qualname)
-    except (ImportError, AttributeError, ValueError) as missing:
+        found = _walk(_home(place, qualname), qualname)
+    except Exception as missing:  # importing runs the module's code, which may fail in any way
         raise Refused(f"{what} {module}.{qualname} cannot be found by that name: {missing}") from None
     if found is not thing:
         raise Refused(f"{module}.{qualname} is another object than the {what} that was given")
@@ -54,13 +56,15 @@ def find(name: str) -> Any:
     """
     module, _, qualname = name.partition(":")
     try:
-        return _look_up(module, qualname)
+        return _walk(_home(module, qualname), qualname)
     except Exception as missing:  # importing runs the module's code, which may fail in any way
         raise PayloadUnreadable(f"{name} is needed to read a value, but cannot be found: {missing!r}") from missing
 
 
 def _place(module: str) -> str:
     """The module under which other processes know it."""
+    if module.startswith(f"{WORKER_MAIN}."):
+        return MAIN
     if module not in (MAIN, WORKER_MAIN):
         return module
     spec = getattr(sys.modules.get(module), "__spec__", None)
@@ -68,21 +72,30 @@ def _place(module: str) -> str:
     return name if type(name) is str and name not in (MAIN, WORKER_MAIN) else MAIN
 
 
-def _look_up(module: str, qualname: str) -> Any:
-    if module == MAIN:
-        worker_main = sys.modules.get(WORKER_MAIN)
-        if worker_main is not None and worker_main is not sys.modules.get(MAIN):
-            try:
-                return _walk(worker_main, qualname)
-            except AttributeError:
-                pass
-        return _walk(sys.modules[MAIN], qualname)
+def _home(module: str, qualname: str) -> Any:
+    """The module that is meant.
+
+    Raises:
+        AttributeError: The main program does not have the name. ImportError, and whatever else importing raises.
+    """
     main = sys.modules.get(MAIN)
-    spec = getattr(main, "__spec__", None)
-    if spec is not None and spec.name == module:  # the program was started with `python -m module`
-        return _walk(main, qualname)
+    if module == MAIN:
+        for home in (main, sys.modules.get(WORKER_MAIN)):
+            if _has(home, qualname):
+                return home
+        raise AttributeError(f"neither the main program nor its script has {qualname}")
+    if getattr(getattr(main, "__spec__", None), "name", None) == module:  # started with `python -m module`
+        return main
     found = sys.modules.get(module)
-    return _walk(importlib.import_module(module) if found is None else found, qualname)
+    return importlib.import_module(module) if found is None else found
+
+
+def _has(home: ModuleType | None, qualname: str) -> bool:
+    try:
+        _walk(home, qualname)
+    except AttributeError:
+        return False
+    return True
 
 
 def _walk(found: Any, qualname: str) -> Any:

@@ -85,6 +85,14 @@ def test_a_script_and_its_worker_agree_on_the_name(monkeypatch: pytest.MonkeyPat
     assert find("__main__:Job") is there
     with pytest.raises(PayloadUnreadable, match="Absent"):
         find("__main__:Absent")
+    second = script_class("__mp_main__.1")
+    with pytest.raises(Refused, match="another object"):
+        name_of(second)
+    monkeypatch.setitem(sys.modules, "__main__", module("__main__", __spec__=None, Job=second))
+    assert name_of(second) == "__main__:Job"
+    assert find("__main__:Job") is second
+    with pytest.raises(Refused, match="another object"):
+        name_of(there)
 
 
 def test_a_program_started_as_a_module_has_its_real_name(monkeypatch: pytest.MonkeyPatch) -> None:
