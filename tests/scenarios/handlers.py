@@ -1,0 +1,157 @@
+"""What the scenarios let workers run. Every handler notes what it does in a file, so that runs can be counted by
+somebody who does not ask the engine.
+
+A *gate* is a file: a handler that holds goes on when it exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+TICK_S: Final = 0.005
+FOREVER_S: Final = 600.0
+
+
+def note(path: str, word: str) -> int:
+    """Append a line: word, pid, monotonic time. One write, so that lines of several processes do not mix.
+
+    Returns the size of the file before.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        text = f"{word} {os.getpid()} {time.monotonic_ns()}\n".encode()
+        os.write(fd, text)
+        return os.fstat(fd).st_size - len(text)
+    finally:
+        os.close(fd)
+
+
+def wait_for(gate: str) -> None:
+    """Wait until the gate is open, in short sleeps, as a handler that does something would."""
+    deadline = time.monotonic() + FOREVER_S
+    while not os.path.exists(gate) and time.monotonic() < deadline:
+        time.sleep(TICK_S)
+
+
+# --- tasks --------------------------------------------------------------------------------------------------------
+
+
+def mark(path: str, word: str) -> str:
+    """Note, and be done."""
+    note(path, word)
+    return word
+
+
+def mark_slowly(path: str, word: str, seconds: float) -> str:
+    """Note, take some time."""
+    note(path, word)
+    time.sleep(seconds)
+    return word
+
+
+def hold(path: str, word: str, gate: str) -> str:
+    """Note, wait for the gate."""
+    note(path, word)
+    wait_for(gate)
+    return word
+
+
+def first_holds(path: str, word: str) -> int:
+    """The first attempt never ends by itself, the second does at once. Returns its pid."""
+    if not _noted_before(path, word):
+        time.sleep(FOREVER_S)
+    return os.getpid()
+
+
+async def first_holds_async(path: str, word: str) -> int:
+    """As `first_holds`, for workers of mode asyncio."""
+    if not _noted_before(path, word):
+        await asyncio.sleep(FOREVER_S)
+    return os.getpid()
+
+
+def _noted_before(path: str, word: str) -> bool:
+    before = Path(path).read_text() if os.path.exists(path) else ""
+    note(path, word)
+    return any(line.split(" ", 1)[0] == word for line in before.splitlines())
+
+
+# --- tasks that harm their worker ---------------------------------------------------------------------------------
+
+
+def eat_memory(path: str, word: str, group: str) -> None:
+    """Join a memory group with a small limit, then allocate until killed."""
+    note(path, word)
+    with open(group, "w") as file:
+        file.write(str(os.getpid()))
+    kept = []
+    while True:
+        kept.append(bytearray(b"\1") * 4_000_000)
+
+
+def eat_address_space(path: str, word: str) -> None:
+    """Allocate until the process's own limit says no, as a container without an OOM killer would."""
+    note(path, word)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000, before[1]))
+    kept = []
+    try:
+        while True:
+            kept.append(bytearray(10_000_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def kill_self(path: str, word: str) -> None:
+    """What the kernel's OOM killer does, as the process sees it."""
+    note(path, word)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def abort(path: str, word: str) -> None:
+    """SIGABRT, as a failed assertion in C."""
+    note(path, word)
+    os.abort()
+
+
+def read_null(path: str, word: str) -> None:
+    """A segmentation fault in C."""
+    note(path, word)
+    ctypes.string_at(0)
+
+
+def exit_at_once(path: str, word: str, code: int) -> None:
+    """The process ends without a word."""
+    note(path, word)
+    os._exit(code)
+
+
+def raise_exit(path: str, word: str) -> None:
+    """An exception that many loops let through."""
+    note(path, word)
+    raise SystemExit(3)
+
+
+def close_everything(path: str, word: str) -> None:
+    """A daemonising library closes all descriptors; then the process cannot be told anything any more."""
+    note(path, word)
+    os.closerange(0, 4096)
+
+
+def overflow_stack(path: str, word: str) -> None:
+    """Recursion in C without end."""
+    note(path, word)
+    sys.setrecursionlimit(10**9)
+    value: list[Any] = []
+    for _ in range(300_000):
+        value = [value]
+    repr(value)
