@@ -54,14 +54,23 @@ class Replay:
         except (KeyError, ValueError, TypeError, IndexError) as broken:
             raise ProtocolError(f"record {record.lsn} of type {record.type} does not fit: {broken!r}") from broken
 
-    def finish(self, now_ns: int, wall_ns: int, opened: dict[str, Any]) -> tuple[dict[str, int], list[Any]]:
+    def finish(
+        self, now_ns: int, wall_ns: int, opened: dict[str, Any], next_lsn: int = 0
+    ) -> tuple[dict[str, int], list[Any]]:
         """Queue what is ready, arm what waits, end what was being cancelled.
+
+        Args:
+            now_ns: The monotonic clock. wall_ns: the wall clock.
+            opened: What the log shall tell of this opening.
+            next_lsn: LSN of the next record, which may be later than that of the last one folded, because the log has
+                marks of its own; 0 when there are none.
 
         Returns:
             What was found (counts), and the effects to carry out, the first of which logs that the engine opened.
         """
         scheduler = self.scheduler
         scheduler.set_time(now_ns, wall_ns)
+        scheduler.lsn = max(scheduler.lsn, next_lsn - 1)
         scheduler.log(
             RecordType.OPENED,
             orjson.dumps({**opened, "now_ns": now_ns, "wall_ns": wall_ns, "next_run_no": scheduler.book.next_run_no}),

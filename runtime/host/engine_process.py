@@ -75,7 +75,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         segments = [(info.no, info.first_lsn) for info in writer.segments()]
         persister = Persister(config["durability"], report.next_lsn, segments)
         opened = {"pid": os.getpid(), "durability": config["durability"]}
-        found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened)
+        found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
         known = {run.key for book in (scheduler.book.live, scheduler.book.finished) for run in book.values()}
         blobs.sweep(known.__contains__)
         core = EngineCore(scheduler, persister, node_types)

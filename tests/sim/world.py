@@ -100,7 +100,7 @@ class World:
         report = reader.report()
         self._writer = LogWriter(PLACE, self.disk, report, segment_bytes=SEGMENT_BYTES)
         persister = Persister(self.durability, report.next_lsn, [(s.no, s.first_lsn) for s in self._writer.segments()])
-        _, effects = replay.finish(self.clock.now_ns, self.clock.wall_ns, {"pid": self.incarnation})
+        _, effects = replay.finish(self.clock.now_ns, self.clock.wall_ns, {"pid": self.incarnation}, report.next_lsn)
         self.oracle.recovered(scheduler, self.user)
         self.core = EngineCore(scheduler, persister, self.node_types)
         self._wake_ns = 0

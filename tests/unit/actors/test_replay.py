@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.records import Record, RecordType
@@ -94,3 +95,11 @@ def test_unknown_record_types_are_passed_over() -> None:
 
 def test_where() -> None:
     assert where(bytearray(b"\0\2\2\1\2"), 2) == [1, 2, 4]
+
+
+def test_marks_that_the_log_keeps_for_itself_take_numbers() -> None:
+    """The log ends with a mark of its own: the next record follows that, not the last one that was folded."""
+    scheduler = Scheduler(["default"])
+    replay = Replay(scheduler)
+    _, effects = replay.finish(1, 1, {"pid": 1}, next_lsn=7)
+    assert [record.lsn for effect in effects if isinstance(effect, fx.Persist) for record in effect.records] == [7]
