@@ -96,8 +96,10 @@ class TaskContext:
             AttemptCancelled: It was cancelled. AttemptTimeout: it ran over its timeout.
         """
         reason = self._open().stop_reason()
+        if reason == _TIMEOUT:
+            raise AttemptTimeout("the attempt ran over its timeout")
         if reason:
-            raise (AttemptTimeout if reason == _TIMEOUT else AttemptCancelled)("stopped by the engine")
+            raise AttemptCancelled("the attempt was cancelled")
 
     # --- saying ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from actors.worker import WorkGroup
 from runtime.context import TaskContext
 from runtime.host.handlers import Handler
 from runtime.host.results import SCALARS, Place
-from runtime.host.station import STOP_SIGNALS, PayloadRefused, Station
+from runtime.host.station import PayloadRefused, Station, stop_signal
 
 if TYPE_CHECKING:
     import asyncio
@@ -76,7 +76,7 @@ class Stopper:
                 self.task.cancel()
 
     def _raise(self) -> None:
-        raise STOP_SIGNALS.get(self._reason, STOP_SIGNALS[1])("stopped by the engine")
+        raise stop_signal(self._reason)
 
 
 class AttemptRunner:
@@ -146,7 +146,7 @@ class AttemptRunner:
     def stopped_before_start(self, place: Place, reason: int) -> None:
         """Enter that an attempt was stopped before it started."""
         now_ns = monotonic_ns()
-        signal = STOP_SIGNALS.get(reason, STOP_SIGNALS[1])("stopped before it started")
+        signal = stop_signal(reason)
         self._station.fail(place, now_ns, signal, stopped=reason)
 
     # --- coroutines -----------------------------------------------------------------------------------------------

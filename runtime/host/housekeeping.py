@@ -15,14 +15,21 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
+
+from runtime.host import kernel
 
 TICK_S: Final = 0.005
 """How long a result may wait behind a task that takes long. About a scheduling quantum of the interpreter."""
 QUIET_TICKS: Final = 40
 """Ticks in a row without anything to do, after which the housekeeper sleeps until it is woken."""
+
+_LEFTOVER_NS: Final = 200_000_000
+"""Longest wait for killed leftovers; what sits in the kernel beyond that is reaped later."""
+_LEFTOVER_POLL_S: Final = 0.001
 
 
 class Housekeeper(threading.Thread):
@@ -82,6 +89,33 @@ def end_own_group() -> None:
     with suppress(OSError):
         os.killpg(os.getpgid(0), signal.SIGKILL)
     os._exit(1)
+
+
+def end_leftovers(started_ns: int) -> bool:
+    """After an attempt was stopped: kill and reap the processes that it started, wherever they put themselves.
+
+    Orphans among them have come to this worker, which adopts them. A process that another attempt left less than 10 ms
+    before may be taken for one of them.
+
+    Args:
+        started_ns: When the attempt started, on the monotonic clock.
+
+    Returns:
+        Whether threads are left that the attempt started; they can only be ended with the process.
+    """
+    start = kernel.start_time_of(started_ns)
+    deadline_ns = time.monotonic_ns() + _LEFTOVER_NS
+    while time.monotonic_ns() < deadline_ns:
+        pids = [pid for pid in kernel.descendants(os.getpid()) if kernel.start_time(pid) >= start]
+        if not pids:
+            break
+        for pid in pids:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+        select.select([], [], [], _LEFTOVER_POLL_S)
+    return kernel.threads_since(start) > 0
 
 
 class ResidentMemory:

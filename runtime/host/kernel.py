@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from typing import Any, Final
 
@@ -55,10 +56,10 @@ def name_process(name: str) -> None:
             file.write(name.encode()[:15])
 
 
-def _stat(pid: int) -> list[str] | None:
-    """Fields of /proc/<pid>/stat from the state on; None when there is no such process."""
+def _stat(place: int | str) -> list[str] | None:
+    """Fields of /proc/<place>/stat from the state on; None when there is no such process."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(f"/proc/{place}/stat", "rb") as file:
             return file.read().decode("ascii", "replace").rpartition(")")[2].split()
     except OSError:
         return None
@@ -78,6 +79,38 @@ def start_time(pid: int) -> int:
         return int(psutil.Process(pid).create_time() * 1000)
     except psutil.Error:
         return 0
+
+
+def start_time_of(monotonic_ns: int) -> int:
+    """A moment of `time.monotonic_ns` in the units of `start_time`, rounded down (Linux: to 10 ms)."""
+    ago_ns = time.monotonic_ns() - monotonic_ns
+    if LINUX:
+        since_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ago_ns
+        return since_boot_ns * os.sysconf("SC_CLK_TCK") // 1_000_000_000
+    return (time.time_ns() - ago_ns) // 1_000_000
+
+
+def descendants(pid: int) -> list[int]:
+    """Children, their children and so on."""
+    if not LINUX:
+        import psutil  # lazy: only where there is no /proc
+
+        try:
+            return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+        except psutil.Error:
+            return []
+    found = child_pids(pid)
+    for child in found:
+        found += child_pids(child)
+    return found
+
+
+def threads_since(start: int) -> int:
+    """Threads of this process that started then or later, in units of `start_time`; 0 where this cannot be seen."""
+    if not LINUX:
+        return 0
+    starts = [_stat(f"self/task/{name}") for name in os.listdir("/proc/self/task")]
+    return sum(int(fields[_STAT_START]) >= start for fields in starts if fields)
 
 
 def child_pids(pid: int) -> list[int]:

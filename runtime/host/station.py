@@ -43,8 +43,16 @@ PULSE_NS: Final = 100_000_000
 """Between two looks at the own memory."""
 _ROOM_S: Final = 1.0
 """A sender that waits for room looks again after this time, whatever it heard."""
-STOP_SIGNALS: Final[dict[int, type[ControlSignal]]] = {1: AttemptCancelled, 2: AttemptTimeout}
-"""What is raised in a handler, by the reason of the stop request."""
+_STOP_SIGNALS: Final[dict[int, tuple[type[ControlSignal], str]]] = {
+    1: (AttemptCancelled, "the attempt was cancelled"),
+    2: (AttemptTimeout, "the attempt ran over its timeout"),
+}
+
+
+def stop_signal(reason: int) -> ControlSignal:
+    """What is raised in a handler, by the reason of the stop request."""
+    kind, text = _STOP_SIGNALS.get(reason, _STOP_SIGNALS[1])
+    return kind(text)
 
 
 class PayloadRefused(Exception):
@@ -175,6 +183,8 @@ class Station:
         cause = exc.__cause__ if isinstance(exc, PayloadRefused) and exc.__cause__ is not None else exc
         if stopped:
             _cut_our_end(cause.__traceback__)
+            if type(cause).__name__ == "CancelledError":  # how asyncio delivers it
+                cause = stop_signal(stopped).with_traceback(cause.__traceback__)
         failure = failure_of(cause, kind, self.codec, handler is not None and handler.pickle)
         with self.lock:
             self.pile.failure(at, started_ns, time.monotonic_ns(), failure)

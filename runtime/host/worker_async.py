@@ -41,7 +41,7 @@ from runtime.host.attempts import arguments, encode_result, insert_context, new_
 from runtime.host.handlers import Handler
 from runtime.host.housekeeping import end_own_group
 from runtime.host.results import SCALARS, Place
-from runtime.host.station import STOP_SIGNALS, Station
+from runtime.host.station import Station, stop_signal
 from runtime.mail.lease_table import SLOT_MASK
 from runtime.mail.link import RECHECK_NS
 
@@ -243,7 +243,7 @@ class AsyncWorker:
         context: TaskContext | None = None
         try:
             if attempt.reason:
-                raise STOP_SIGNALS.get(attempt.reason, STOP_SIGNALS[1])("stopped before it started")
+                raise stop_signal(attempt.reason)
             handler = self.station.known_handler(group.kind_no) or self.station.find_handler(group.kind_no)
             attempt.handler = handler
             if handler.timeout_ns is not None:
@@ -313,7 +313,7 @@ class AsyncWorker:
                 reason = attempt.reason
             try:
                 if reason:
-                    raise STOP_SIGNALS.get(reason, STOP_SIGNALS[1])("stopped before it started")
+                    raise stop_signal(reason)
                 value = fn(*args, **kwargs)
             finally:
                 with self._threads:
@@ -384,5 +384,5 @@ class TimeoutQueues:
 
 def _raise_in_thread(thread: int, reason: int) -> None:
     """Raise the control signal in a thread, at its next bytecode."""
-    exception = ctypes.py_object(STOP_SIGNALS.get(reason, STOP_SIGNALS[1]))
+    exception = ctypes.py_object(type(stop_signal(reason)))
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)

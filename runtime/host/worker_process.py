@@ -32,7 +32,7 @@ from typing import Final
 from actors.worker import WorkChunk, WorkGroup
 from runtime.host.attempts import AttemptRunner, Stopper
 from runtime.host.handlers import Handler
-from runtime.host.housekeeping import Housekeeper
+from runtime.host.housekeeping import Housekeeper, end_leftovers
 from runtime.host.results import SCALARS, Place
 from runtime.host.station import Station, default_signals
 from runtime.mail.lease_table import BUSY_NS, CURRENT, SLOT_MASK, TASKS_DONE
@@ -201,7 +201,7 @@ class ProcessWorker:
             station.open_span = None
             del span.nodes[done:]
         if failed is not None:
-            self._runner.failed(self._place(group, start + done), now_ns, failed, handler)
+            self._failed(self._place(group, start + done), now_ns, failed, handler)
             failed = None
             done += 1
         return start + done
@@ -218,7 +218,7 @@ class ProcessWorker:
             words[CURRENT] = 0
         except BaseException as exc:
             words[CURRENT] = 0
-            self._runner.failed(place, started_ns, exc, handler)
+            self._failed(place, started_ns, exc, handler)
             return
         self._runner.succeeded(place, outcome, started_ns)
 
@@ -236,9 +236,15 @@ class ProcessWorker:
             words[CURRENT] = 0
         except BaseException as exc:
             words[CURRENT] = 0
-            self._runner.failed(self._place(group, at), started_ns, exc, None)
+            self._failed(self._place(group, at), started_ns, exc, None)
             return None
         return handler
+
+    def _failed(self, place: Place, started_ns: int, exc: BaseException, handler: Handler | None) -> None:
+        """Enter a failure. What a stopped attempt had started goes with it, if need be together with this worker."""
+        self._runner.failed(place, started_ns, exc, handler)
+        if self._stopper.reason_for(place.serial) and end_leftovers(started_ns):
+            self._desk.drain()
 
     @staticmethod
     def _place(group: WorkGroup, at: int) -> Place:

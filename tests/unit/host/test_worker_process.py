@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from actors.protocol.states import LeaseState
+from runtime.host import kernel
 from tests.unit.host.rig import NOTHING, Rig
 
 CANCEL, TIMEOUT = 1, 2
@@ -174,6 +176,32 @@ def test_a_running_attempt_is_stopped(shared: Rig, handler: str, reason: int, ki
     shared.stop(first, reason)
     assert shared.outcome(first)["kind"] == kind
     assert shared.run("add_one", 1, shape="one") == [2]
+
+
+def test_a_stopped_attempt_takes_the_processes_that_it_started(shared: Rig) -> None:
+    other = shared.run("leave_child", 3600, shape="one")[0]
+    shared.until(lambda: kernel.start_time_of(time.monotonic_ns()) > kernel.start_time(other) or NOTHING)
+    first = shared.lease(shared.kind("children_and_wait", "one"), ["children:"])
+    text = shared.printed("end\n")
+    pids = [int(word) for word in text.rpartition("children:")[2].split()[:3]]
+    assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+    shared.stop(first, CANCEL)
+    failure = shared.outcome(first)
+    assert (failure["kind"], failure["type"]) == ("cancelled", "actors.protocol.errors.AttemptCancelled")
+    assert shared.run("worker_pid", 1, shape="one") == [shared.pid]
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert Path(f"/proc/{other}").exists(), "that of another attempt is left alone"
+    os.kill(other, signal.SIGKILL)
+
+
+def test_a_stopped_attempt_that_left_a_thread_takes_its_worker_with_it() -> None:
+    with Rig() as rig:
+        first = rig.lease(rig.kind("thread_and_wait", "one"), ["runs", "waits"])
+        rig.printed("runs")
+        rig.stop(first, CANCEL)
+        assert rig.exited() == 0
+        assert list(rig.outcomes) == [first]
+        assert rig.table.states(first + 1, 1) == bytes([LeaseState.LEASED])
 
 
 def test_the_context_tells_that_the_attempt_shall_stop(shared: Rig) -> None:

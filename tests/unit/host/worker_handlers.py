@@ -246,6 +246,19 @@ def leave_children(_: Any) -> list[int]:
     return [plain, session, adopted]
 
 
+def children_and_wait(text: str) -> None:
+    """Starts children, says their pids, and waits."""
+    print(text, *leave_children(None), "end")
+    time.sleep(3600)
+
+
+def thread_and_wait(text: str) -> None:
+    """Leaves a thread running."""
+    threading.Thread(target=time.sleep, args=[3600], daemon=True).start()
+    print(text)
+    time.sleep(3600)
+
+
 def zombies(_: Any) -> int:
     """How many dead children this process has."""
     found = 0
