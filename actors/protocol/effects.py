@@ -6,8 +6,7 @@ until the log is durable up to there (rule R3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from actors.protocol.kinds import Kind
@@ -15,22 +14,19 @@ if TYPE_CHECKING:
     from actors.run import Run
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
+class Persist(NamedTuple):
     """Give these records, in order, to the persister."""
 
     records: list[Record]
 
 
-@dataclass(frozen=True, slots=True)
-class RaiseFloor:
+class RaiseFloor(NamedTuple):
     """Nothing below this LSN is needed any more."""
 
     lsn: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(NamedTuple):
     """Send a frame to a session: first byte, then `body` as JSON. Held until `lsn` is durable."""
 
     session: str
@@ -40,8 +36,7 @@ class Tell:
     control: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseWork:
+class LeaseWork(NamedTuple):
     """Enter the serials in the worker's lease table, then send it the work."""
 
     worker: int
@@ -53,16 +48,14 @@ class LeaseWork:
     items: list[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Revoke:
+class Revoke(NamedTuple):
     """Try to take these serials back by compare-and-set; answer with `LeasesRevoked`."""
 
     worker: int
     serials: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AskCancel:
+class AskCancel(NamedTuple):
     """Cooperative stop of one running attempt: reason 1 cancel, 2 timeout."""
 
     worker: int
@@ -70,58 +63,50 @@ class AskCancel:
     reason: int
 
 
-@dataclass(frozen=True, slots=True)
-class StartWorker:
+class StartWorker(NamedTuple):
     worker: int
     node_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class DrainWorker:
+class DrainWorker(NamedTuple):
     """Let the worker finish what runs, claim nothing more and exit."""
 
     worker: int
 
 
-@dataclass(frozen=True, slots=True)
-class SignalWorker:
+class SignalWorker(NamedTuple):
     """Send a signal by name ("TERM" to the process, "KILL" to its whole group)."""
 
     worker: int
     signal: str
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetRun:
+class ForgetRun(NamedTuple):
     """The run was removed by retention: its blobs can go."""
 
     run_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(NamedTuple):
     """Call again with `TimePassed` at this monotonic time at the latest."""
 
     due_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class StopEngine:
+class StopEngine(NamedTuple):
     """All is drained: stop the processes and exit."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(NamedTuple):
     """The engine cannot go on; sessions are told, nothing more is acknowledged."""
 
     code: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(NamedTuple):
     """Tell every session something about the engine itself; code "" means all is well again."""
 
     code: str

@@ -7,41 +7,35 @@ unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.protocol.graph import GraphColumns
 
 if TYPE_CHECKING:
-    from actors.policy.leases import LeaseGroup
     from actors.protocol.kinds import Kind
     from actors.run import Run
 
 # --- from a session -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOpened:
+class SessionOpened(NamedTuple):
     """A face said hello. It wants again what ended at `open_seq` or later."""
 
     session: str
     open_seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLost:
+class SessionLost(NamedTuple):
     session: str
 
 
-@dataclass(frozen=True, slots=True)
-class KindDefined:
+class KindDefined(NamedTuple):
     session: str
     kind_no: int
     data: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TasksSubmitted:
+class TasksSubmitted(NamedTuple):
     """Consecutive single tasks that piled up: `tasks` holds [seq, kind number, item], `raw` the same as JSON."""
 
     session: str
@@ -49,8 +43,7 @@ class TasksSubmitted:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class MapSubmitted:
+class MapSubmitted(NamedTuple):
     """Many items for one kind. `raw` is JSON [seq, kind number, items]."""
 
     session: str
@@ -60,8 +53,7 @@ class MapSubmitted:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GraphSubmitted:
+class GraphSubmitted(NamedTuple):
     """A graph. `raw` is what the log keeps: the container, or the name of its blob."""
 
     session: str
@@ -71,8 +63,7 @@ class GraphSubmitted:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionRefused:
+class SubmissionRefused(NamedTuple):
     """The host could not read a submission; it is answered with the error."""
 
     session: str
@@ -81,24 +72,21 @@ class SubmissionRefused:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CancelAsked:
+class CancelAsked(NamedTuple):
     session: str
     query_id: int
     run_key: str
     node: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Queried:
+class Queried(NamedTuple):
     session: str
     query_id: int
     what: str
     args: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class CloseAsked:
+class CloseAsked(NamedTuple):
     session: str
     drain: bool
     timeout_ns: int
@@ -107,26 +95,22 @@ class CloseAsked:
 # --- from workers and their processes -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStarted:
+class WorkerStarted(NamedTuple):
     worker: int
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerHello:
+class WorkerHello(NamedTuple):
     worker: int
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerCannotBoot:
+class WorkerCannotBoot(NamedTuple):
     worker: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerDone:
+class WorkerDone(NamedTuple):
     """Groups [serial, run number, nodes, values, started ns, end offsets ns]; `raw` is that as JSON, with the pid."""
 
     worker: int
@@ -134,16 +118,14 @@ class WorkerDone:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerFailed:
+class WorkerFailed(NamedTuple):
     """Rows [serial, run number, node, started ns, ended ns, failure]."""
 
     worker: int
     rows: list[list[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSpawned:
+class WorkerSpawned(NamedTuple):
     """Nodes that a task wants to add to its run; they count only if the task succeeds."""
 
     worker: int
@@ -152,8 +134,7 @@ class WorkerSpawned:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerProgress:
+class WorkerProgress(NamedTuple):
     worker: int
     serial: int
     done: float
@@ -161,16 +142,14 @@ class WorkerProgress:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerLogged:
+class WorkerLogged(NamedTuple):
     worker: int
     serial: int
     stream: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerObserved:
+class WorkerObserved(NamedTuple):
     """Read from the lease table: what runs now, since when; counters for recycling.
 
     `running` is for asyncio workers. Serials up to `passed` were claimed or passed over.
@@ -186,8 +165,7 @@ class WorkerObserved:
     passed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerExited:
+class WorkerExited(NamedTuple):
     """A worker process ended.
 
     `claimed` are its serials in state RUNNING, `current` the one it was executing (0: none).
@@ -202,8 +180,7 @@ class WorkerExited:
     output: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LeasesRevoked:
+class LeasesRevoked(NamedTuple):
     """Answer to `Revoke`: these serials were still unclaimed and are now nobody's."""
 
     worker: int
@@ -211,31 +188,27 @@ class LeasesRevoked:
     asked: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """All that was to be told up to this LSN is in the hands of the sessions."""
 
     lsn: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimePassed:
+class TimePassed(NamedTuple):
     """Nothing but time; timers that are due fire."""
 
 
 # --- between actors -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """Pool to scheduler: these workers can take so many tasks now."""
 
     node_type: str
     shares: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """Scheduler to pool: nodes to lease to a worker, with what they need to run."""
 
     worker: int
@@ -246,8 +219,7 @@ class Grant:
     items: list[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """Pool to scheduler: results under valid leases. `raw` is None when only part of the frame was valid."""
 
     pid: int
@@ -255,8 +227,7 @@ class Finished:
     raw: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptFailed:
+class AttemptFailed(NamedTuple):
     """Pool to scheduler: an attempt ended without success."""
 
     run: Run
@@ -267,8 +238,7 @@ class AttemptFailed:
     ended_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(NamedTuple):
     """Pool to scheduler: leases that were never started; the nodes go back before the others."""
 
     run: Run
@@ -276,8 +246,7 @@ class Returned:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class Spawned:
+class Spawned(NamedTuple):
     """Pool to scheduler: what a task still running wants to add when it succeeds."""
 
     run: Run
@@ -286,40 +255,28 @@ class Spawned:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StopLeases:
+class StopLeases(NamedTuple):
     """Scheduler to pool: these nodes of a run shall not run, or stop running."""
 
     run: Run
     nodes: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseFound:
-    """A lease together with its place; used inside pools."""
-
-    group: LeaseGroup[Run]
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerWanted:
+class WorkerWanted(NamedTuple):
     """Pool to supervisor: start one more worker."""
 
     node_type: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAdded:
+class WorkerAdded(NamedTuple):
     """Supervisor to pool: this worker is being started."""
 
     worker: int
     node_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerGone:
+class WorkerGone(NamedTuple):
     """Pool to supervisor: a worker ended. `healthy` is False when it never served or died without work."""
 
     worker: int
@@ -328,8 +285,7 @@ class WorkerGone:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PoolDelayed:
+class PoolDelayed(NamedTuple):
     """Supervisor to pool: its workers die too often; the next starts at this time."""
 
     node_type: str
@@ -337,13 +293,11 @@ class PoolDelayed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(NamedTuple):
     """Supervisor to the others: give out no more work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(NamedTuple):
     """Pool to scheduler: a line for the story of a node."""
 
     run: Run
