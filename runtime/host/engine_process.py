@@ -38,6 +38,9 @@ from runtime.storage.wal import LogWriter
 
 GC_THRESHOLD: Final = (50_000, 20, 50)
 """Most objects of the engine live as long as their run: looking for cycles among them every 700 is waste."""
+_OPENERS_S: Final = 2.0
+"""Programs that open the same folder at the same time hold its lock for a moment each, before their engines start; an
+engine that gave up at once would be refused by one that is refused in turn."""
 SWITCH_S: Final = 0.0005
 """The log's thread gets the interpreter back after a sync within this time."""
 
@@ -63,7 +66,7 @@ def _say(face: Link, code: str, text: str) -> None:
 
 def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
     holder = config.get("face_pid") or os.getpid()
-    with StateFolder.open(config["state_dir"], holder_pid=holder) as folder:
+    with StateFolder.open(config["state_dir"], holder_pid=holder, patience_s=_OPENERS_S) as folder:
         blobs = BlobStore(folder.blobs_path, config["durability"] == "fsync")
         node_types = config["node_types"]
         names = [n["name"] for n in node_types]

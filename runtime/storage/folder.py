@@ -48,9 +48,13 @@ BLOBS_NAME: Final = "blobs"
 _OWN_NAMES: Final = frozenset({IDENTITY_NAME + ASIDE, LOCK_NAME, LOG_NAME, BLOBS_NAME})
 _HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 """What a fresh file system or the desktop puts into a new folder."""
-_HOLDER_TRIES: Final = 25
-_HOLDER_WAIT_S: Final = 0.002
+_LOOK_S: Final = 0.002
+"""Between two tries for the lock."""
+_UNNAMED_S: Final = 0.05
 """A new holder needs microseconds between taking the lock and writing its pid; 50 ms is plenty."""
+_GONE_S: Final = 3.0
+"""The engine of a program that was killed ends within a second (rule R4); the rest is for a busy machine. Whoever
+restarts the program at once is not refused for its sake."""
 
 _TEXTS: Final = {
     errno.EACCES: "permission denied",
@@ -87,6 +91,7 @@ class StateFolder:
         owner: bool = True,
         *,
         holder_pid: int | None = None,
+        patience_s: float = 0.0,
         files: Files | None = None,
     ) -> StateFolder:
         """Open a state folder.
@@ -96,6 +101,7 @@ class StateFolder:
             create: Make it, and its parents, where missing. Needs `owner`.
             owner: Take the lock. Without, the folder is only read, beside whoever owns it.
             holder_pid: Pid to name to a second opener; this process by default. The lock lives with this process.
+            patience_s: How long to wait for a holder that is alive; one that has died is waited for anyway.
             files: The seam to the disk.
 
         Returns:
@@ -122,7 +128,7 @@ class StateFolder:
             if identity is None:
                 _refuse_foreign(name, files, create=create and owner)
             if owner:
-                lock_fd = _take_lock(name, holder_pid or os.getpid())
+                lock_fd = _take_lock(name, holder_pid or os.getpid(), patience_s)
                 identity = _read_identity(name, files) or _make_identity(name, files)
                 for part in (LOG_NAME, BLOBS_NAME):
                     files.make_folder(os.path.join(name, part))
@@ -249,25 +255,32 @@ def _make_identity(name: str, files: Files) -> dict[str, Any]:
     return identity
 
 
-def _take_lock(name: str, holder_pid: int) -> int:
+def _take_lock(name: str, holder_pid: int, patience_s: float) -> int:
     """Take the lock and write the pid; return the descriptor that holds it."""
     fd = os.open(os.path.join(name, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    begun = time.monotonic()
     try:
-        for tries_left in reversed(range(_HOLDER_TRIES)):
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                pid = _holder(fd)
-                if not tries_left or (pid and _alive(pid)):
-                    who = f"process {pid}" if pid else "another process"
-                    raise StateFolderInUse(f"state folder {name} is in use by {who}", pid) from None
-            time.sleep(_HOLDER_WAIT_S)
+        while not _locked(fd):
+            pid = _holder(fd)
+            patience = patience_s if pid and _alive(pid) else max(patience_s, _GONE_S if pid else _UNNAMED_S)
+            if time.monotonic() - begun >= patience:
+                who = f"process {pid}" if pid else "another process"
+                raise StateFolderInUse(f"state folder {name} is in use by {who}", pid)
+            time.sleep(_LOOK_S)
         os.pwrite(fd, b"%-20d\n" % holder_pid, 0)
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def _locked(fd: int) -> bool:
+    """Try once for the lock."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _holder(fd: int) -> int:
@@ -277,10 +290,12 @@ def _holder(fd: int) -> int:
 
 
 def _alive(pid: int) -> bool:
+    """Whether the process lives; a zombie, which waits for its parent to read its status, does not."""
     try:
         os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except ProcessLookupError:
         return False
-    except (PermissionError, OverflowError):
+    except (OSError, OverflowError):  # of another user, or there is no /proc
         return True
-    return True

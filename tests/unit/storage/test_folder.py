@@ -8,10 +8,13 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import runtime.storage.folder
 from actors.protocol.errors import (
     DiskFull,
     NewerFormat,
@@ -239,6 +242,39 @@ def test_a_lock_without_pid_still_refuses(tmp_path: Path) -> None:
         assert caught.value.pid == 0
     finally:
         os.close(fd)
+
+
+@pytest.fixture
+def zombie() -> Iterator[int]:
+    """Pid of a process that has ended and whose status nobody has read yet."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        yield ended.pid
+
+
+def test_the_engine_of_a_program_that_was_killed_is_waited_for(
+    tmp_path: Path, zombie: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = StateFolder.open(tmp_path, holder_pid=zombie)
+    monkeypatch.setattr(time, "sleep", lambda _: left.close())
+    StateFolder.open(tmp_path).close()
+    assert not left.owner
+
+
+def test_an_engine_that_does_not_end_is_named_at_last(
+    tmp_path: Path, zombie: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime.storage.folder, "_GONE_S", 0.01)
+    with StateFolder.open(tmp_path, holder_pid=zombie), pytest.raises(StateFolderInUse) as caught:
+        StateFolder.open(tmp_path)
+    assert caught.value.pid == zombie
+
+
+def test_whoever_has_patience_waits_for_a_holder_that_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = StateFolder.open(tmp_path)
+    monkeypatch.setattr(time, "sleep", lambda _: left.close())
+    StateFolder.open(tmp_path, patience_s=30.0).close()
+    assert not left.owner
 
 
 HOLD = """
