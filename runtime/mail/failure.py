@@ -31,7 +31,7 @@ from actors.protocol.errors import MainspringError, PayloadError, TaskCancelled,
 from actors.protocol.states import FailureKind, NodeState
 from runtime.mail.codec import Codec
 from runtime.mail.leaves import is_text
-from runtime.mail.names import find, name_of
+from runtime.mail.names import MAIN, WORKER_MAIN, find, name_of
 
 EXCEPTION_BYTES_MAX: Final = 16 * limits.KIB
 """Longest `exc`; a longer one is left out, the text remains."""
@@ -122,9 +122,11 @@ def printable(text: str) -> str:
 
 
 def type_name(kind: type) -> str:
-    """`module.Qualname`; the bare name for builtins."""
+    """`module.Qualname`; the bare name for builtins, and `__main__` for the script, whatever workers call it."""
     module, name = str(kind.__module__), str(kind.__qualname__)
-    return name if module == "builtins" else f"{module}.{name}"
+    if module == "builtins":
+        return name
+    return f"{MAIN if module == WORKER_MAIN else module}.{name}"
 
 
 # --- texts --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from actors.protocol.errors import PayloadError
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
+from runtime.mail.leaves import LEAF_READERS
 from runtime.mail.plain import plain_text
+from runtime.mail.typed import _READERS
 from tests.unit.mail.values import EXAMPLES, Colour, Frozen, Level, Plain, Point, Right, Row, Slotted, same
 
 pytestmark = pytest.mark.slow
@@ -90,14 +92,14 @@ def travelled(wire: bytes) -> Any:
 
 
 @given(values)
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_what_is_accepted_comes_back_the_same(value: Any) -> None:
     codec = Codec()
     assert same(codec.decode(travelled(codec.encode(value))), value)
 
 
 @given(st.lists(st.one_of(values, json_values), max_size=8))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @example(EXAMPLES)
 def test_lists_come_back_the_same_whatever_is_mixed_in_them(items: list[Any]) -> None:
     codec = Codec()
@@ -106,7 +108,7 @@ def test_lists_come_back_the_same_whatever_is_mixed_in_them(items: list[Any]) ->
 
 
 @given(json_values)
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_plain_values_stay_plain_json(value: Any) -> None:
     if type(value) in (list, dict):
         assert plain_text(value) == orjson.dumps(value)
@@ -118,7 +120,7 @@ def test_plain_values_stay_plain_json(value: Any) -> None:
 
 
 @given(st.recursive(st.one_of(numbers, any_text, st.just(Level.LOW)), containers, max_leaves=10))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_the_quick_proof_of_exactness_agrees_with_a_slow_one(value: Any) -> None:
     def exact(item: Any) -> bool:
         kind = type(item)
@@ -138,7 +140,7 @@ def test_the_quick_proof_of_exactness_agrees_with_a_slow_one(value: Any) -> None
 
 
 @given(values, st.data())
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_a_refusal_names_the_place(value: Any, data: st.DataObject) -> None:
     path = ""
     planted: Any = Plain()
@@ -204,3 +206,26 @@ def test_references_in_templates_become_the_parents_results(parents: list[Any], 
     parent = parents[index]
     assert same(found, [parent, [parent, other], {"a": (parents[0], other)}, Row(parent), other])
     assert same(named, {"k": parent, "plain": [1]})
+
+
+CODES = [*LEAF_READERS, *_READERS, "json", "tree", "zz"]
+wires = st.recursive(
+    st.one_of(
+        json_leaves, st.sampled_from(["numpy:array", "tests.unit.mail.values:Row", "builtins:int", "AAAA", "<f4"])
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.builds(lambda code, rest: [code, *rest], st.sampled_from(CODES), st.lists(inner, max_size=4)),
+        st.dictionaries(st.sampled_from(["!", "a", "names", "formats"]), inner, max_size=3),
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(["json", "tree", "blob", "pickle", "ref"]), st.lists(wires, max_size=4))
+@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_stands_on_the_wire_is_read_or_unreadable(tag: str, rest: list[Any]) -> None:
+    try:
+        Codec().decode({"!": [tag, *rest]})
+    except PayloadError:
+        pass

@@ -266,6 +266,11 @@ class Rebuilt:
     __hash__ = None  # type: ignore[assignment]
 
 
+def test_the_script_has_one_name() -> None:
+    assert failures.type_name(type("Oops", (Exception,), {"__module__": "__mp_main__"})) == "__main__.Oops"
+    assert failures.type_name(ValueError) == "ValueError"
+
+
 def test_a_payload_error_carries_its_path() -> None:
     failure, _ = travelled(PayloadError("no", "$[1].lock"))
     assert failure["path"] == "$[1].lock"
