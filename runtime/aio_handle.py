@@ -14,7 +14,7 @@ from actors.protocol.errors import TaskFailed, UnknownRun, WaitTimeout
 from actors.protocol.states import RunState
 from runtime import outcome, views
 from runtime.handle import POLL_MAX_S, POLL_S
-from runtime.handle_base import Handle
+from runtime.handle_base import Handle, node_name
 from runtime.host.client import EngineClient, read_answer
 from runtime.host.pending import ENDED, ERROR, OPEN, VALUE, Pending, Query
 from runtime.views import Counts, NodeStatus, Progress, ResultRow, RunStatus, StoryEvent
@@ -173,7 +173,7 @@ class AsyncRunHandle(AsyncHandle):
         codec = self._client.codec
         if node is None:
             return outcome.final_value(await self._rows("final"), codec, self.run_id)
-        name = node if isinstance(node, (int, str)) else node.index
+        name = node_name(node)
         return outcome.value_of_row((await self._rows("all", name))[0], codec, self.run_id)
 
     async def results(self, timeout: float | None = None) -> dict[str, Any]:
@@ -212,7 +212,7 @@ class AsyncRunHandle(AsyncHandle):
 
     async def node(self, name: Node[Any] | int | str) -> NodeStatus:
         """One node now, by itself, its id or its number. Raises MissingNode, UnknownRun."""
-        asked = name if isinstance(name, (int, str)) else name.index
+        asked = node_name(name)
         return views.read_nodes(await self._ask(views.ask_nodes(self.run_id, node=asked)))[0]
 
     async def nodes(self) -> list[NodeStatus]:

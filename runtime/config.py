@@ -26,6 +26,8 @@ RETRIED_KINDS: Final = frozenset({FailureKind.ERROR, FailureKind.TIMEOUT, Failur
 DRAIN_TIMEOUT_S: Final = 10.0
 """How long `close()` lets running attempts finish when it is given no timeout."""
 
+NAME_RULE: Final = f"name must be a string of 1 to {limits.NAME_BYTES_MAX:,} bytes in UTF-8"
+
 Durability = Literal["fsync", "os", "none"]
 WorkerMode = Literal["process", "asyncio"]
 Payloads = Literal["json", "pickle"]
@@ -44,6 +46,16 @@ class Priority(StrEnum):
 def seconds_to_ns(seconds: float | None) -> int | None:
     """Integer nanoseconds of a time in seconds; None stays None."""
     return None if seconds is None else int(seconds * NS_PER_S)
+
+
+def is_name(value: object) -> bool:
+    """Whether a flow, node type or task can be called so: text that UTF-8 holds, not empty and not too long."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return 0 < len(value.encode()) <= limits.NAME_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
 
 
 def _refuse(what: str, *checks: tuple[bool, str]) -> None:
@@ -81,7 +93,7 @@ class NodeType:
         low, high = self.workers_range
         _refuse(
             f"NodeType {self.name!r}",
-            (bool(self.name) and isinstance(self.name, str), "name must be a non-empty string"),
+            (is_name(self.name), NAME_RULE),
             (1 <= low <= high <= 512, f"workers must be 1 <= min <= max <= 512, not {self.workers}"),
             (self.mode in ("process", "asyncio"), f"mode must be 'process' or 'asyncio', not {self.mode!r}"),
             (0 <= self.concurrency <= limits.PREFETCH_MAX, f"concurrency must be 1 to {limits.PREFETCH_MAX}"),

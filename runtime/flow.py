@@ -21,11 +21,13 @@ from typing import Any, Final, Generic, TypeVar, Unpack, overload
 
 import orjson
 
+from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, GraphError, MissingNode, PayloadError
 from actors.protocol.graph import GraphBuilder, GraphColumns, encode
 from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
 from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, encode_call, holds, shape_of
+from runtime.config import NAME_RULE, is_name
 from runtime.host.decode import BLOB_MARK
 from runtime.mail.codec import Codec
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, TaskOptions, kind_of, split_partial
@@ -86,8 +88,8 @@ class Flow:
     """
 
     def __init__(self, name: str = "flow", /, **defaults: Unpack[Options]) -> None:
-        if not name:
-            raise ConfigurationError("a flow's name must be a non-empty string")
+        if not is_name(name):
+            raise ConfigurationError(f"flow {name!a:.60}: {NAME_RULE}")
         self.name = name
         self._defaults = DEFAULT_OPTIONS.with_changes(defaults)
         self._codec = Codec(NoBlobs())
@@ -360,14 +362,15 @@ class Flow:
 
 
 def _check_id(name: str) -> None:
-    """Refuse an id that no JSON text can hold."""
+    """Refuse an id that no JSON text can hold, or that is too long for a name."""
     try:
-        if name.isascii() or name.encode():
-            return
+        size = len(name) if name.isascii() else len(name.encode())
     except UnicodeEncodeError:
-        raise GraphError(f"node id {name!a} holds a lone surrogate") from None
+        raise GraphError(f"node id {name!a:.200} holds a lone surrogate") from None
     except AttributeError:
-        raise GraphError(f"a node id must be a string, not {name!r}") from None
+        raise GraphError(f"a node id must be a string, not {name!r:.200}") from None
+    if size > limits.NAME_BYTES_MAX:
+        raise GraphError(f"a node id has at most {limits.NAME_BYTES_MAX:,} bytes, not {size:,}: {name!a:.60}...")
 
 
 def _is_node(kind: type) -> bool:

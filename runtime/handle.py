@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from actors.protocol.errors import TaskFailed, UnknownRun, WaitTimeout
 from actors.protocol.states import RunState
 from runtime import outcome, views
-from runtime.handle_base import SyncHandle
+from runtime.handle_base import SyncHandle, node_name
 from runtime.host.pending import ENDED, ERROR, OPEN, VALUE
 from runtime.views import Counts, NodeStatus, Progress, RunStatus, StoryEvent
 
@@ -205,7 +205,7 @@ class RunHandle(SyncHandle):
         codec = self._client.codec
         if node is None:
             return outcome.final_value(self._rows("final"), codec, self.run_id)
-        name = node if isinstance(node, (int, str)) else node.index
+        name = node_name(node)
         return outcome.value_of_row(self._rows("all", name)[0], codec, self.run_id)
 
     def results(self, timeout: float | None = None) -> dict[str, Any]:
@@ -287,7 +287,7 @@ class RunHandle(SyncHandle):
         Returns:
             Its view, which asks when it is asked.
         """
-        return NodeView(self, name if isinstance(name, (int, str)) else name.index)
+        return NodeView(self, node_name(name))
 
     def nodes(self) -> list[NodeStatus]:
         """The table of all nodes, as the engine has it now. Raises UnknownRun."""

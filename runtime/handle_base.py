@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.protocol.errors import WaitTimeout
+from actors.protocol.errors import MissingNode, WaitTimeout
 from runtime import views
+from runtime.flow import Node
 from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, Numbered
 from runtime.views import ResultRow, StoryEvent
 
@@ -46,6 +47,15 @@ class Handle(Numbered):
     def _when_done(self, call: Callable[[Any], object]) -> None:
         if not self._client.reader.add_hook(self, call):
             call(self)
+
+
+def node_name(node: Node[Any] | int | str) -> int | str:
+    """Number or id of what a caller calls a node. Raises MissingNode: it is something else."""
+    if isinstance(node, (int, str)):
+        return node
+    if isinstance(node, Node):
+        return node.index
+    raise MissingNode(f"{node!r:.200} is neither a node, nor an id or number of one")
 
 
 class SyncHandle(Handle):

@@ -21,7 +21,7 @@ from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
-from runtime.config import DEFAULT_NODE_TYPE, NS_PER_S, Payloads, Priority, Retry, seconds_to_ns
+from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, NS_PER_S, Payloads, Priority, Retry, is_name, seconds_to_ns
 from runtime.reference import reference_of, refuse_unstorable
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
@@ -86,6 +86,7 @@ class TaskOptions:
             (self.trigger in set(TriggerRule), f"trigger must be one of {', '.join(TriggerRule)}"),
             (self.payloads in get_args(Payloads), "payloads must be 'json' or 'pickle'"),
             (self.poison >= 1, "poison must be at least 1"),
+            (self.name is None or is_name(self.name), NAME_RULE),
         )
         problems = [text for holds, text in checks if not holds]
         if problems:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import orjson
 
 from actors.protocol import limits
-from actors.protocol.errors import MainspringError, QueueFull, RuntimeClosed
+from actors.protocol.errors import MainspringError, MissingNode, QueueFull, RuntimeClosed, UnknownRun
 from runtime.host.intake import Intake
 from runtime.host.outbox import Outbox
 from runtime.host.pending import ERROR, VALUE, AckWait, Batch, Numbered, Pending, Query
@@ -151,11 +151,13 @@ class Submissions:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def ask(self, what: str, args: dict[str, Any]) -> Query:
-        """Ask; the answer settles the cell."""
+        """Ask; the answer settles the cell. Raises UnknownRun, MissingNode: nothing can have such a name."""
+        _check_names(args.get("run", ""), args.get("node"))
         return self._ask(b'Q[%d,"%b",%b]', what.encode(), orjson.dumps(args))
 
     def ask_cancel(self, run_id: str, node: int | None) -> Query:
-        """Ask to cancel a run or a node; the answer is whether that was recorded (False: it had ended)."""
+        """Ask to cancel a run or a node; the answer is whether that was recorded (False: it had ended). Raises as `ask`."""
+        _check_names(run_id, node)
         return self._ask(b"C[%d,%b,%b]", orjson.dumps(run_id), orjson.dumps(node))
 
     def _ask(self, form: bytes, first: bytes, second: bytes) -> Query:
@@ -172,6 +174,23 @@ class Submissions:
         """Settle a cell when this run of any session ends; the engine must be asked to say so (`views.ask_status`)."""
         with self.lock:
             self.intake.watched.setdefault(run_id, []).append(cell)
+
+
+def _check_names(run: object, node: object) -> None:
+    """Refuse what cannot be said in a question: it would not be understood, or would not fit."""
+    if not _can_be_said(run) or not isinstance(run, str):
+        raise UnknownRun(f"no run {run!a:.200} is known")
+    if not _can_be_said(node):
+        raise MissingNode(f"run {run!r} has no node {node!a:.200}")
+
+
+def _can_be_said(name: object) -> bool:
+    if isinstance(name, str):
+        try:
+            return len(name.encode()) <= limits.NAME_BYTES_MAX
+        except UnicodeEncodeError:
+            return False
+    return name is None or (isinstance(name, int) and abs(name) <= limits.NODES_PER_RUN_MAX)
 
 
 def fresh(error: MainspringError) -> MainspringError:

@@ -15,6 +15,7 @@ from runtime.errors import (
     EngineUnavailable,
     LogCorrupt,
     MainspringError,
+    MissingNode,
     RuntimeClosed,
     UnknownRun,
     WaitTimeout,
@@ -271,6 +272,24 @@ def test_questions_and_answers(client: EngineClient, engine: FakeEngine) -> None
         client.answer_of(query, 10)
     with pytest.raises(WaitTimeout):
         client.answer_of(client.ask("why", {}), 0.0)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x" * 300_000, b"bytes", 1.5, ["list"], 2**70], ids=lambda n: f"{n!a:.8}")
+def test_what_no_question_can_carry_is_refused_and_blocks_nothing(
+    client: EngineClient, engine: FakeEngine, name: Any
+) -> None:
+    """A name that fits no frame once stayed first in the control lane, and nothing else was ever sent again."""
+    with pytest.raises(UnknownRun):
+        client.ask("status", {"run": name})
+    with pytest.raises(UnknownRun):
+        client.ask_cancel(name, None)
+    for ask in (lambda: client.ask("why", {"run": "s-1", "node": name}), lambda: client.ask_cancel("s-1", name)):
+        with pytest.raises(MissingNode):
+            ask()
+    query = client.ask("why", {"run": "s-1", "node": "x" * 1024})
+    until(lambda: any(body[0] == 1 for letter, body in engine.heard() if letter == "Q"))
+    engine.say("Q", [1, {"text": "it waits"}, None])
+    assert client.answer_of(query, 10) == {"text": "it waits"}
 
 
 # --- the engine dies --------------------------------------------------------------------------------------------------

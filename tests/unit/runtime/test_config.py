@@ -42,6 +42,10 @@ def test_node_type_on_the_wire() -> None:
     "settings",
     [
         {"name": ""},
+        {"name": ""},
+        {"name": "\ud800"},
+        {"name": "x" * 1025},
+        {"name": 5},
         {"workers": 0},
         {"workers": (3, 2)},
         {"mode": "threads"},

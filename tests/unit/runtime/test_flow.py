@@ -133,6 +133,17 @@ def test_node_ids_survive_or_are_refused() -> None:
     assert unpacked(flow)[1].ids == {0: "nul\0 and \u2028"}
     with pytest.raises(GraphError, match="surrogate"):
         flow.add(add_one, 1, id="\ud800")
+    flow.add(add_one, 1, id="x" * 1024)
+    for name in ("x" * 1025, "é" * 513):
+        with pytest.raises(GraphError, match="at most 1,024 bytes"):
+            flow.add(add_one, 1, id=name)
+    assert len(flow) == 2
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "x" * 1025])
+def test_the_name_of_a_flow_is_a_name(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="name must be"):
+        Flow(name)
 
 
 def test_a_node_has_no_value_yet() -> None:

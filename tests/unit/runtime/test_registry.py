@@ -49,6 +49,8 @@ def test_a_number_is_short_for_a_retry() -> None:
     "options",
     [
         {"node_type": ""},
+        {"name": "\ud800"},
+        {"name": "x" * 1025},
         {"timeout": 0},
         {"grace": -1},
         {"priority": "urgent"},
