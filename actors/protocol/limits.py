@@ -52,7 +52,7 @@ RUNS_FINISHED_MAX: Final = 20_000
 NODES_FINISHED_MAX: Final = 200_000
 """Nodes of finished runs kept for their results. The latest finished run is kept whatever its size."""
 NAME_BYTES_MAX: Final = KIB
-"""Name of a flow, node or task. Questions, which carry such names, and every row of an answer stay far below a frame."""
+"""Name of a flow, node or task. Questions, and every row of an answer, carry such names and stay far below a frame."""
 BUNDLE_NODES_MAX: Final = 1024
 """Single submissions that pile up become one bundle of at most this many nodes."""
 STORY_EVENTS_MAX: Final = 256

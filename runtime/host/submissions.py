@@ -156,7 +156,10 @@ class Submissions:
         return self._ask(b'Q[%d,"%b",%b]', what.encode(), orjson.dumps(args))
 
     def ask_cancel(self, run_id: str, node: int | None) -> Query:
-        """Ask to cancel a run or a node; the answer is whether that was recorded (False: it had ended). Raises as `ask`."""
+        """Ask to cancel a run or a node; the answer is whether that was recorded (False: it had ended).
+
+        Raises as `ask`.
+        """
         _check_names(run_id, node)
         return self._ask(b"C[%d,%b,%b]", orjson.dumps(run_id), orjson.dumps(node))
 

@@ -42,7 +42,6 @@ def test_node_type_on_the_wire() -> None:
     "settings",
     [
         {"name": ""},
-        {"name": ""},
         {"name": "\ud800"},
         {"name": "x" * 1025},
         {"name": 5},
