@@ -5,8 +5,9 @@
     not plain              typed tree, or pickle: in line, one string, or a blob
 
 Whole lists are written by one call where all is plain and small; the values that are not are encoded one by one and put
-in place, so that one odd value does not slow the rest. In that case what decides between in line and `json` is the mean
-size: a value hidden among small ones may stay in line up to INLINE_MEAN_BYTES times their number.
+in place, so that one odd value does not slow the rest. What decides between in line and `json` is then the mean size: a
+value hidden among small ones may stay in line up to INLINE_MEAN_BYTES times their number, which is at most
+PAYLOAD_INLINE_BYTES_MAX.
 
 States: an `Encoding` serves one call of the codec; its `undo` takes back the blobs of a call that failed.
 """
@@ -37,8 +38,13 @@ from runtime.mail.refusal import Refused, refuse_large_without_store, too_deep
 from runtime.mail.typed import TooDeep, TreeWriter
 
 EXTENSION: Final = "!"
-INLINE_MEAN_BYTES: Final = 128
-"""Mean size of values up to which a list is encoded by one call without looking at single sizes."""
+INLINE_MEAN_BYTES: Final = 256
+"""Mean size of values up to which a list is encoded by one call, without looking at single sizes. Larger values are
+worth a call each."""
+BLOCK_VALUES: Final = limits.PAYLOAD_INLINE_BYTES_MAX // INLINE_MEAN_BYTES
+"""Longer lists go in blocks, so that no value above PAYLOAD_INLINE_BYTES_MAX can hide among small ones."""
+_ESCAPED_BYTES_MAX: Final = 6
+"""Longest JSON text of one character."""
 _CONTAINERS: Final = frozenset({list, dict})
 
 IndexOf = Callable[[object], int | None]
@@ -67,13 +73,17 @@ def quick_list_text(values: list[Any]) -> bytes | None:
     kinds = set(map(type, values))
     if kinds <= SCALARS:
         text = scalars_text(values, kinds)
-        return None if text is None or len(text) > limits.PAYLOAD_INLINE_BYTES_MAX else text
+        if text is None or len(text) <= limits.PAYLOAD_INLINE_BYTES_MAX or str not in kinds:
+            return text
+        longest = max(len(value) for value in values if type(value) is str)
+        return text if longest * _ESCAPED_BYTES_MAX < limits.PAYLOAD_INLINE_BYTES_MAX else None
     return _plain_list_text(values, kinds)
 
 
 def _plain_list_text(values: list[Any], kinds: set[type]) -> bytes | None:
     text = nested_text(values, kinds)
-    if text is None or len(text) > max(limits.PAYLOAD_OPAQUE_BYTES_MIN, INLINE_MEAN_BYTES * len(values)):
+    limit = min(INLINE_MEAN_BYTES * len(values), limits.PAYLOAD_INLINE_BYTES_MAX)
+    if text is None or len(text) > max(limit, limits.PAYLOAD_OPAQUE_BYTES_MIN):
         return None
     if 33 in text and b'"!"' in text:  # one of them may look like an extension
         return None
@@ -140,6 +150,16 @@ class Encoding:
 
     def list_text(self, values: list[Any]) -> bytes:
         """JSON array of the wire values of values that are not all plain and small. Raises as `text`."""
+        if len(values) <= BLOCK_VALUES:
+            return self._block_text(values, 0)
+        texts = []
+        for start in range(0, len(values), BLOCK_VALUES):
+            block = values[start : start + BLOCK_VALUES]
+            texts.append((quick_list_text(block) or self._block_text(block, start))[1:-1])
+        return b"[" + b",".join(texts) + b"]"
+
+    def _block_text(self, values: list[Any], start: int) -> bytes:
+        """`list_text` of a part of the list that begins at `start`."""
         out = list(values)
         keep = self._plain_places(values, out)
         for at, value in enumerate(values):
@@ -155,7 +175,7 @@ class Encoding:
                     continue
             elif value is None or kind is bool or kind in keep:
                 continue
-            out[at] = orjson.Fragment(self.text(value, f"[{at}]"))
+            out[at] = orjson.Fragment(self.text(value, f"[{start + at}]"))
         return orjson.dumps(out)
 
     def _plain_places(self, values: list[Any], out: list[Any]) -> set[type]:

@@ -16,12 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
-from typing import Any, Final
+from typing import Any
 
 from actors.protocol.errors import PayloadUnreadable
 from runtime.mail.refusal import Refused
-
-_ABSENT: Final = object()
 
 
 def is_dataclass_type(kind: type) -> bool:
@@ -52,9 +50,10 @@ def attributes(value: Any) -> Iterator[tuple[str, Any]]:
     if held:
         yield from list(held.items())
     for name in slots_of(type(value)):
-        item = getattr(value, name, _ABSENT)
-        if item is not _ABSENT:
-            yield name, item
+        try:
+            yield name, object.__getattribute__(value, name)
+        except AttributeError:  # never set, or deleted
+            continue
 
 
 def slots_of(kind: type) -> list[str]:

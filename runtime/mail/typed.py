@@ -235,7 +235,7 @@ class TreeWriter:
                 raise Refused(f"this {kind.__qualname__} has attributes of its own, which would be lost")
             if name is None:
                 name = self._names[kind] = name_of(kind)
-            return self._items(["nt", name], value)
+            return self._items(["nt", name], tuple.__iter__(value))
         if name is None:
             objects.check_dataclass(kind)
             name = self._names[kind] = name_of(kind)

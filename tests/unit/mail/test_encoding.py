@@ -45,6 +45,31 @@ def test_the_mean_size_decides_for_a_list() -> None:
     assert quick_list_text([]) == b"[]"
 
 
+def test_long_lists_go_in_blocks_and_nothing_large_hides_in_them(tmp_path: Path) -> None:
+    encoding = Encoding(BlobStore(tmp_path, fsync=False), KEY, False)
+    values: list[Any] = [{"n": n} for n in range(3000)]
+    assert encoding.list_text(values) == orjson.dumps(values)
+    values[1500] = {"text": "x" * 70_000}
+    values[2900] = (1,)
+    wires = orjson.loads(encoding.list_text(values))
+    assert wires[1500]["!"][0] == "blob"
+    assert wires[2900] == {"!": ["tree", ["T", [1]]]}
+    assert wires[:1500] == values[:1500]
+    assert wires[1501:2900] == values[1501:2900]
+    values[2950] = Plain()
+    with pytest.raises(PayloadError) as refused:
+        encoding.list_text(values)
+    assert refused.value.path == "[2950]"
+
+
+def test_many_small_scalars_go_by_one_call() -> None:
+    numbers = list(range(100_000))
+    texts = ["x" * 100] * 2000
+    assert quick_list_text(numbers) == orjson.dumps(numbers)
+    assert quick_list_text([*texts, 1]) == orjson.dumps([*texts, 1])
+    assert quick_list_text([*texts, "x" * 70_000]) is None
+
+
 def test_a_list_is_put_together_from_both(tmp_path: Path) -> None:
     encoding = Encoding(BlobStore(tmp_path, fsync=False), KEY, False)
     values = [1, {"a": 1}, (1, 2), ("x", [1]), 2**70, "é" * 3000, b"x" * 100_000, {"!": 1}, None, 2.5, float("inf")]
