@@ -32,7 +32,7 @@ from runtime.views import Counts
 SKIPPED = frozenset({"site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3"})
 TOP = 15
 KILL_AT = 1 / 3
-LARGE_BYTES = 40_000
+LARGE_BYTES = 80_000
 ROOT = Path(sysconfig.get_paths()["stdlib"])
 
 Found = dict[str, Any]
@@ -173,6 +173,8 @@ def tell_recovery(saboteur: Saboteur, console: Console) -> None:
         f"worker {saboteur.killed} was killed: of {len(nodes):,} nodes {len(again)} ran twice and {lost} were lost; "
         f"of the {len(saboteur.done):,} that were done, {repeated} ran again"
     )
+    if not again:
+        console.say("(it had just ended what it ran, and was killed before it took the next)")
     for node in again[:1]:
         console.say(f"the story of {node.id}:")
         story = handle.node(node.index).story()

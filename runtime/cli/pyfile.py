@@ -8,8 +8,8 @@ A file defines one of
 and, if it needs them,
 
     tasks               a `TaskRegistry`; without it the flow's functions bring their own options
-    node_types          a list of `NodeType`; without it each node type that the tasks name gets a pool: asyncio where all
-                        its handlers are async, else processes
+    node_types          a list of `NodeType`; without it each node type that the tasks name gets a pool: asyncio where
+                        all its handlers are async, else processes
 
 The file is run as workers run it, under the name `__mp_main__`: code under `if __name__ == "__main__":` does not run,
 and its functions have the same names in the log as when the file is started as a script, so that either way of
