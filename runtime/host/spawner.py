@@ -231,6 +231,7 @@ def main(fd: int, face_pid: int) -> None:
     kernel.adopt_orphans()
     kernel.name_process("ms-spawner")
     gc.disable()
-    Spawner(Channel(socket.socket(fileno=fd)), face_pid).run()
-    sys.stdout.flush()
+    spawner = Spawner(Channel(socket.socket(fileno=fd)), face_pid)
+    spawner.run()
+    sys.stdout.flush()  # and `spawner` with its sockets lives to the end: development mode would complain of them
     os._exit(0)
