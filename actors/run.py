@@ -16,13 +16,12 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
-from actors.protocol import limits
 from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import Kind
 from actors.protocol.states import NodeState, RunState, TriggerRule
+from actors.rare import NO_RARE, Rare
 
 PENDING: Final = int(NodeState.PENDING)
 READY: Final = int(NodeState.READY)
@@ -36,45 +35,6 @@ PARKED: Final = int(NodeState.PARKED)
 CANCELLING: Final = int(NodeState.CANCELLING)
 TERMINAL_FIRST: Final = SUCCEEDED
 TERMINAL_LAST: Final = SKIPPED
-
-
-class Rare:
-    """What is known of few nodes only, by node number.
-
-    Most runs have nothing of it, and there are many runs: an empty one is shared, and refuses to be written.
-    """
-
-    __slots__ = ("attempts", "backoff_until", "crashes", "ended", "events", "failures", "parked", "progress", "spawned")
-
-    def __init__(self) -> None:
-        self.attempts: dict[int, int] = {}
-        """Attempts that ended without success."""
-        self.crashes: dict[int, int] = {}
-        """Those of them that took their worker with them."""
-        self.failures: dict[int, dict[str, Any]] = {}
-        """How nodes ended that did not succeed."""
-        self.parked: dict[int, str] = {}
-        """Why nodes are parked."""
-        self.backoff_until: dict[int, int] = {}
-        """When the next attempt starts, wall clock."""
-        self.spawned: dict[int, tuple[dict[str, Any], bytes]] = {}
-        """Blocks that running nodes will add when they succeed."""
-        self.progress: dict[int, tuple[float, float, str]] = {}
-        """What handlers said of how far they are."""
-        self.ended: dict[int, tuple[int, int, int]] = {}
-        """Start, end (wall clock) and pid of the latest attempt without success."""
-        self.events: deque[tuple[int, int, str, str]] = deque(maxlen=limits.STORY_EVENTS_MAX)
-        """The story: wall clock, node or -1, event, detail."""
-
-
-def _refusing() -> Rare:
-    rare = Rare()
-    for name in Rare.__slots__:
-        setattr(rare, name, () if name == "events" else MappingProxyType({}))
-    return rare
-
-
-_NOTHING_RARE: Final = _refusing()
 
 
 class Run:
@@ -129,7 +89,7 @@ class Run:
         self.special = False
         self.stirred = False
         self.cancel_asked = False
-        self.rare = _NOTHING_RARE
+        self.rare = NO_RARE
         self.frames: list[tuple[int, bytes]] = []
 
     @staticmethod
@@ -166,7 +126,7 @@ class Run:
 
     def own_rare(self) -> Rare:
         """The run's rare facts, to be written."""
-        if self.rare is _NOTHING_RARE:
+        if self.rare is NO_RARE:
             self.rare = Rare()
         return self.rare
 

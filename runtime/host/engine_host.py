@@ -22,7 +22,6 @@ import orjson
 from actors import persister as log
 from actors.core import EngineCore
 from actors.protocol import effects as fx
-from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.states import LeaseState
@@ -33,6 +32,7 @@ from runtime.host.observe import is_stopped
 from runtime.host.output import open_output_pipe
 from runtime.host.outputs import Outputs
 from runtime.host.post import Post, WorkerPost
+from runtime.host.teller import Teller
 from runtime.mail.blobs import BlobStore
 from runtime.mail.lease_table import LeaseTable
 from runtime.mail.link import RECHECK_NS, Link, create_link
@@ -40,8 +40,6 @@ from runtime.mail.link import RECHECK_NS, Link, create_link
 _STOPPED_EVERY_NS: Final = 1_000_000_000
 """Between two looks at the process state of busy workers (25 us each)."""
 _REVOKE_RETRY_S: Final = 0.001
-_MERGED: Final = frozenset({"R", "F", "N", "P"})
-"""Frames whose bodies are lists of rows: those of one turn go as one."""
 
 
 class EngineHost:
@@ -70,7 +68,6 @@ class EngineHost:
         self._log = log_of(self._log_said)
         self._node_types = {n["name"]: n for n in node_types}
         self._worker_config = worker_config
-        self._recovery = recovery
         self._workers: dict[int, WorkerPost] = {}
         self._events: list[Any] = []
         self._turn_asked = False
@@ -79,7 +76,7 @@ class EngineHost:
         self._stopped_looked_ns = 0
         self._told_lsn = self._told_said = 0
         self._outputs = Outputs(core, self._workers)
-        self._tells: list[fx.Tell] = []
+        self._teller = Teller(self._face, recovery)
         self._armed_ns = 0
         self._recheck_planned = False
         self._refused: tuple[str, str] | None = None
@@ -135,7 +132,7 @@ class EngineHost:
         for post in self._workers.values():
             post.flush()
         self._face.flush()
-        if self._face.clear and not self._tells:
+        if self._face.clear:
             self._told_lsn = max(self._told_lsn, self.core.persister.durable_lsn)
         if self._events or not self._arm():
             self._ask_turn()
@@ -172,7 +169,7 @@ class EngineHost:
         for frame in control:
             if frame[:1] == b"H":
                 hello = orjson.loads(frame[1:])
-                self._session = hello["session"]
+                self._session = self._teller.session = hello["session"]
                 events.append(msg.SessionOpened(self._session, hello["open_seq"]))
             else:
                 message = decode.face_control(self._session, frame)
@@ -324,45 +321,10 @@ class EngineHost:
     def _carry_out(self, effects: Sequence[Any]) -> None:
         for effect in effects:
             self._does[type(effect)](self, effect)
-        if self._tells:
-            self._send_tells()
+        self._teller.send()
 
     def _tell(self, effect: fx.Tell) -> None:
-        if effect.session != self._session:
-            return
-        last = self._tells[-1] if self._tells else None
-        if last is not None and last.frame == effect.frame and not effect.control:
-            if effect.frame == "A":
-                self._tells[-1] = effect
-                return
-            if effect.frame in _MERGED:
-                last.body.extend(effect.body)
-                return
-        self._tells.append(effect)
-
-    def _send_tells(self) -> None:
-        tells, self._tells = self._tells, []
-        for tell in tells:
-            body = {**tell.body, "recovery": self._recovery} if tell.frame == "H" else tell.body
-            frame = tell.frame.encode() + orjson.dumps(body)
-            if len(frame) > limits.FRAME_BYTES_MAX and tell.frame in _MERGED:
-                self._send_parts(tell.frame, tell.body)
-            else:
-                self._face.send(frame, control=tell.control)
-
-    def _send_parts(self, letter: str, rows: list[Any]) -> None:
-        """Rows that do not fit into one frame: halve them until they do."""
-        frame = letter.encode() + orjson.dumps(rows)
-        if len(frame) <= limits.FRAME_BYTES_MAX or (len(rows) == 1 and letter != "R"):
-            self._face.send(frame)
-        elif len(rows) > 1:
-            self._send_parts(letter, rows[: len(rows) // 2])
-            self._send_parts(letter, rows[len(rows) // 2 :])
-        else:
-            seq, nodes, values = rows[0]
-            half = len(nodes) // 2
-            self._send_parts(letter, [[seq, nodes[:half], values[:half]]])
-            self._send_parts(letter, [[seq, nodes[half:], values[half:]]])
+        self._teller.take(effect)
 
     def _write_log(self, effect: log.WriteLog) -> None:
         self._send_leases()  # workers begin while the disk is busy
@@ -384,7 +346,7 @@ class EngineHost:
             self._wake_ns = effect.due_ns
 
     def _announce(self, code: str, text: str) -> None:
-        self._face.send(b"Y" + orjson.dumps([text, code]), control=True)
+        self._teller.announce(code, text)
 
     def _refuse(self, effect: fx.Refuse) -> None:
         self._refused = (effect.code, effect.text)

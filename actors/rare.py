@@ -1,0 +1,53 @@
+"""Facts that few nodes of few runs have: attempts that failed, retries, crashes, progress, the story.
+
+Purpose: a run in which all goes well carries none of this. The empty object is shared by all runs, and refuses to be
+written; `Run.own_rare` gives a run its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from types import MappingProxyType
+from typing import Any, Final
+
+from actors.protocol import limits
+
+
+class Rare:
+    """What is known of few nodes only, by node number.
+
+    Most runs have nothing of it, and there are many runs: an empty one is shared, and refuses to be written.
+    """
+
+    __slots__ = ("attempts", "backoff_until", "crashes", "ended", "events", "failures", "parked", "progress", "spawned")
+
+    def __init__(self) -> None:
+        self.attempts: dict[int, int] = {}
+        """Attempts that ended without success."""
+        self.crashes: dict[int, int] = {}
+        """Those of them that took their worker with them."""
+        self.failures: dict[int, dict[str, Any]] = {}
+        """How nodes ended that did not succeed."""
+        self.parked: dict[int, str] = {}
+        """Why nodes are parked."""
+        self.backoff_until: dict[int, int] = {}
+        """When the next attempt starts, wall clock."""
+        self.spawned: dict[int, tuple[dict[str, Any], bytes]] = {}
+        """Blocks that running nodes will add when they succeed."""
+        self.progress: dict[int, tuple[float, float, str]] = {}
+        """What handlers said of how far they are."""
+        self.ended: dict[int, tuple[int, int, int]] = {}
+        """Start, end (wall clock) and pid of the latest attempt without success."""
+        self.events: deque[tuple[int, int, str, str]] = deque(maxlen=limits.STORY_EVENTS_MAX)
+        """The story: wall clock, node or -1, event, detail."""
+
+
+def _refusing() -> Rare:
+    rare = Rare()
+    for name in Rare.__slots__:
+        setattr(rare, name, () if name == "events" else MappingProxyType({}))
+    return rare
+
+
+NO_RARE: Final = _refusing()
+"""Shared by all runs that have nothing of it."""

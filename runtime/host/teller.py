@@ -1,0 +1,73 @@
+"""Frames for the session: what is told in one turn is merged, so that many rows travel as one frame.
+
+Order is kept between frames of different letters. Frames for a session that is not connected are dropped: when it comes
+again it says what it misses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from actors.protocol import effects as fx
+from actors.protocol import limits
+from runtime.host.post import Post
+
+_MERGED: Final = frozenset({"R", "F", "N", "P"})
+"""Frames whose bodies are lists of rows: those of one turn go as one."""
+
+
+class Teller:
+    """Sends to one face. `session` is the one that said hello."""
+
+    def __init__(self, face: Post, recovery: dict[str, Any]) -> None:
+        self.session = ""
+        self._face = face
+        self._recovery = recovery
+        self._pile: list[fx.Tell] = []
+
+    def take(self, effect: fx.Tell) -> None:
+        """Keep until `send`."""
+        if effect.session != self.session:
+            return
+        last = self._pile[-1] if self._pile else None
+        if last is not None and last.frame == effect.frame and not effect.control:
+            if effect.frame == "A":
+                self._pile[-1] = effect
+                return
+            if effect.frame in _MERGED:
+                last.body.extend(effect.body)
+                return
+        self._pile.append(effect)
+
+    def send(self) -> None:
+        """Send what was taken in this turn."""
+        if not self._pile:
+            return
+        pile, self._pile = self._pile, []
+        for tell in pile:
+            body = {**tell.body, "recovery": self._recovery} if tell.frame == "H" else tell.body
+            frame = tell.frame.encode() + orjson.dumps(body)
+            if len(frame) > limits.FRAME_BYTES_MAX and tell.frame in _MERGED:
+                self._send_parts(tell.frame, tell.body)
+            else:
+                self._face.send(frame, control=tell.control)
+
+    def announce(self, code: str, text: str) -> None:
+        """Say something about the engine itself, at once; code "" means all is well again."""
+        self._face.send(b"Y" + orjson.dumps([text, code]), control=True)
+
+    def _send_parts(self, letter: str, rows: list[Any]) -> None:
+        """Rows that do not fit into one frame: halve them until they do."""
+        frame = letter.encode() + orjson.dumps(rows)
+        if len(frame) <= limits.FRAME_BYTES_MAX or (len(rows) == 1 and letter != "R"):
+            self._face.send(frame)
+        elif len(rows) > 1:
+            self._send_parts(letter, rows[: len(rows) // 2])
+            self._send_parts(letter, rows[len(rows) // 2 :])
+        else:
+            seq, nodes, values = rows[0]
+            half = len(nodes) // 2
+            self._send_parts(letter, [[seq, nodes[:half], values[:half]]])
+            self._send_parts(letter, [[seq, nodes[half:], values[half:]]])
