@@ -176,6 +176,11 @@ class AsyncRuntime(AsyncSubmitter):
         self._starter = starter
         self._opened = self._closed = False
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_client", "_dispatch"):
+            raise RuntimeClosed("this AsyncRuntime is not open: use `async with`, or `await rt.open()`")
+        raise AttributeError(name)
+
     async def open(self) -> Self:
         """Start the engine and recover the folder.
 

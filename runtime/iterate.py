@@ -36,6 +36,7 @@ class MapIterator(Generic[R_co]):
     def close(self) -> None:
         """Cancel what is outstanding. Results that were not taken are dropped."""
         self._segments.close()
+        self._flat = iter(())
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@
         with inline_runtime(tasks) as rt:
             assert rt.submit(transform, rows).result() == 3
 
-`inline_runtime` runs every task in one thread of the test's own process: breakpoints, coverage and patches work,
+`inline_runtime` runs all tasks in one thread of the test's own process: breakpoints, coverage and patches work,
 and it opens in milliseconds. Submissions, values, graphs, trigger rules, retries and questions are the real thing,
 decided by the real scheduler. What needs processes is not there: timeouts and cancels do not stop what runs,
 nothing runs side by side, nothing is on disk but large values. `temporary_runtime` is a whole runtime in a folder
@@ -15,7 +15,9 @@ What a crash leaves behind: a temporary folder.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import select
 import shutil
 import sys
 import tempfile
@@ -25,6 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -36,13 +39,13 @@ from actors.protocol.errors import AttemptCancelled, AttemptTimeout, ControlSign
 from actors.protocol.kinds import Kind
 from actors.protocol.states import FailureKind
 from actors.queries import Queries
-from actors.run import Run
+from actors.run import CANCELLING, Run
 from actors.scheduler import Scheduler
 from runtime.config import NodeType, main_script
 from runtime.context import TaskContext
 from runtime.engine import Runtime
 from runtime.host import decode
-from runtime.host.attempts import arguments, insert_context, new_loop
+from runtime.host.attempts import arguments, insert_context
 from runtime.host.handlers import Handler, load
 from runtime.host.results import Place
 from runtime.mail.bell import Bell
@@ -150,7 +153,7 @@ class InlineStarter:
 
 
 class InlineEngine:
-    """The engine's side of a link: the real scheduler, and tasks that are called in its thread."""
+    """The engine's side of a link: the real scheduler in one thread, tasks in another."""
 
     def __init__(
         self, ends: LinkEnds, scheduler: Scheduler, blobs: BlobStore, names: list[str], ended: Callable[[int], None]
@@ -164,33 +167,44 @@ class InlineEngine:
         self._session = ""
         self._status: int | None = None
         self._backlog: deque[tuple[bytes, bool]] = deque()
+        self._asked: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
+        self._told: deque[Any] = deque()
+        self._leased: dict[tuple[int, int], Run] = {}
         core = SimpleNamespace(scheduler=scheduler, pools={}, supervisor=SimpleNamespace(state="inline"))
         self._queries = Queries(cast("Any", core))
         self._thread = threading.Thread(target=self._main, name="mainspring-inline", daemon=True)
+        self._worker = threading.Thread(target=self._work, name="mainspring-inline-worker", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start both threads."""
         self._thread.start()
+        self._worker.start()
 
     def kill(self) -> None:
-        """End the thread; waits for the task that runs."""
-        if self._thread.is_alive():
+        """End the threads; waits for the task that runs."""
+        if self._status is None:
             self._status = 9
             self._bell.ring()
-            self._thread.join()
+        self._thread.join()
 
     def _main(self) -> None:
         try:
             while self._status is None:
                 self._turn()
         finally:
-            self._scheduler.receive([msg.SessionLost(self._session)], time.monotonic_ns(), time.time_ns())
+            self._asked.put(None)
+            self._worker.join()
+            self._decide(list(self._told))
+            lost = [msg.Returned(run, [node], "the engine ended") for (_, node), run in self._leased.items()]
+            self._decide([*lost, msg.SessionLost(self._session)])
             self._link.close()
             self._ended(self._status or 0)
 
     def _turn(self) -> None:
         control, work = self._link.receive()
         events: list[Any] = []
+        while self._told:
+            events.append(self._told.popleft())
         for frame in control:
             if frame[:1] == b"H":
                 hello = orjson.loads(frame[1:])
@@ -200,13 +214,24 @@ class InlineEngine:
                 events.append(decode.face_control(self._session, frame))
         events += decode.face_submissions(self._session, work, self._blobs.open)
         self._decide(events or [msg.TimePassed()])
-        ran = self._run_some()
+        ready = self._scheduler.ready
+        while not self._leased and any(
+            map(len, ready.values())
+        ):  # what was cancelled is passed over, a share at a time
+            self._decide([msg.Offer(name, ((1, _SHARE),)) for name, queue in ready.items() if len(queue)])
         while self._backlog and self._link.send(self._backlog[0][0], control=self._backlog[0][1]):
             self._backlog.popleft()
-        if not (control or work or ran or self._status is not None):
-            self._link.wait(_IDLE_S)
+        if not events and self._status is None:
+            self._sleep()
 
-    def _decide(self, events: list[Any]) -> list[msg.Grant]:
+    def _sleep(self) -> None:
+        if self._link.arm():
+            if not self._told:
+                select.select([self._link.fileno()], [], [], _IDLE_S)
+            self._link.drain_bell()
+            self._link.disarm()
+
+    def _decide(self, events: list[Any]) -> None:
         now_ns, wall_ns = time.monotonic_ns(), time.time_ns()
         told: list[Any] = []
         for event in events:
@@ -215,26 +240,38 @@ class InlineEngine:
             elif isinstance(event, msg.CloseAsked):
                 self._status = 0
             else:
+                self._give_back(event)
                 told += self._scheduler.receive([event], now_ns, wall_ns)
-        grants: list[msg.Grant] = []
         for effect in told:
             if isinstance(effect, fx.Tell):
                 self._backlog.append((effect.frame.encode() + orjson.dumps(effect.body), effect.control))
             elif isinstance(effect, msg.Grant):
-                grants.append(effect)
+                self._lease(effect)
             elif isinstance(effect, fx.ForgetRun):
                 self._blobs.remove_run(effect.run_key)
-        return grants
 
-    def _run_some(self) -> bool:
-        """Run what is ready, a share of it; whether there was anything."""
-        offers = [msg.Offer(name, ((1, _SHARE),)) for name, ready in self._scheduler.ready.items() if len(ready)]
-        grants = self._decide(list(offers))
-        for grant in grants:
-            for place, node in enumerate(grant.nodes):
-                attempt = grant.attempts[place] if grant.attempts else 1
-                self._decide(self._runner.run(grant.run, grant.kind, node, attempt, grant.items[place]))
-        return bool(grants)
+    def _lease(self, grant: msg.Grant) -> None:
+        for place, node in enumerate(grant.nodes):
+            attempt = grant.attempts[place] if grant.attempts else 1
+            self._leased[grant.run.no, node] = grant.run
+            self._asked.put((grant.run, grant.kind, node, attempt, grant.items[place]))
+
+    def _give_back(self, event: Any) -> None:
+        if isinstance(event, msg.Finished):
+            self._leased.pop((event.groups[0][0].no, event.groups[0][1][0]), None)
+        elif isinstance(event, msg.AttemptFailed):
+            self._leased.pop((event.run.no, event.node), None)
+
+    def _work(self) -> None:
+        """The other thread: run what is asked for, unless it was cancelled meanwhile or the engine ends."""
+        while (asked := self._asked.get()) is not None:
+            if self._status is None:
+                run, kind, node, attempt, item = asked
+                if run.state[node] == CANCELLING:
+                    self._told.append(self._runner.cancelled(run, node))
+                else:
+                    self._told.extend(self._runner.run(run, kind, node, attempt, item))
+                self._bell.ring()
 
 
 class InlineRunner:
@@ -265,6 +302,12 @@ class InlineRunner:
             return [done]
         return [msg.Spawned(run, node, orjson.loads(spawned[1:])[3], spawned[1:]), done]
 
+    def cancelled(self, run: Run, node: int) -> msg.AttemptFailed:
+        """What is said of a task that was cancelled before it ran."""
+        failure = failure_of(AttemptCancelled("cancelled before it started"), FailureKind.CANCELLED, self.codec)
+        now_ns = time.monotonic_ns()
+        return msg.AttemptFailed(run, node, failure, os.getpid(), now_ns, now_ns)
+
     def _call(self, handler: Handler, place: Place, attempt: int, item: Any) -> tuple[Any, bytes | None]:
         args, kwargs = arguments(cast("Station", self), handler, item, False)
         context = None
@@ -274,11 +317,7 @@ class InlineRunner:
         try:
             value = handler.fn(*args, **kwargs)
             if handler.coroutine:
-                loop = new_loop()
-                try:
-                    value = loop.run_until_complete(value)
-                finally:
-                    loop.close()
+                value = asyncio.run(value)
             key = f"{place.run_key}/{place.node}-{attempt}"
             wire = orjson.loads(self.codec.encode(value, pickle=handler.pickle, blob_key=key))
             return wire, context.spawned() if context is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.protocol import errors as protocol_errors
 from runtime import errors
 from runtime.errors import CycleError, InternalError, StateFolderInUse, UnknownRun, error_of, error_to_wire
 
@@ -37,5 +38,7 @@ def test_there_and_back(error: errors.MainspringError) -> None:
 
 
 def test_every_name_is_exported() -> None:
+    known = {cls.__name__ for cls in vars(protocol_errors).values() if isinstance(cls, type)}
+    assert known <= set(errors.__all__)
     for name in errors.__all__:
         assert hasattr(errors, name)

@@ -1,0 +1,273 @@
+"""The asyncio face: the same answers, awaited, under asyncio's loop and uvloop, without a thread and without a hang."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime import AsyncRuntime, Flow, RunState
+from runtime.errors import (
+    CallerError,
+    DuplicateRun,
+    EngineUnavailable,
+    MissingNode,
+    PayloadError,
+    QueueFull,
+    RuntimeClosed,
+    TaskFailed,
+    UnknownRun,
+    WaitTimeout,
+)
+from runtime.testing import InlineStarter
+from runtime.views import Progress
+from tests.unit.runtime import handlers
+from tests.unit.runtime.fake_engine import FakeEngine
+from tests.unit.runtime.handlers import add_one, echo, fail, odd_only, through_gate
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[AsyncRuntime]:
+    starter = InlineStarter(folder, ["default"])
+    async with AsyncRuntime(folder, handlers.tasks, durability="none", starter=starter) as rt:
+        yield rt
+
+
+def play(folder: Path, scene: Callable[[AsyncRuntime], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        async with opened(folder) as rt:
+            return await scene(rt)
+
+    return asyncio.run(main())
+
+
+UNDER_UVLOOP = """
+import asyncio, sys, uvloop
+from pathlib import Path
+from tests.unit.runtime.test_aio import add_one, opened
+
+async def main():
+    async with opened(Path(sys.argv[1])) as rt:
+        values = [value async for value in rt.map(add_one, range(100))]
+        print(await (await rt.submit(add_one, 1)), sum(values))
+
+with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    runner.run(main())
+"""
+"""In a process of its own, because uvloop keeps a pipe once it was used."""
+
+
+@pytest.mark.slow
+def test_under_uvloop(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", UNDER_UVLOOP, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout.split(), done.stderr) == (["2", "5050"], "")
+
+
+def test_tasks(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        handle = await rt.submit(add_one, 1)
+        assert await handle == await handle.result(10) == 2
+        assert await handle.exception() is None
+        assert await (await rt.submit(echo, "x" * 300_000)) == "x" * 300_000
+        assert await rt.submit_nowait(add_one, 5) == 6
+        assert await (await rt.submit(add_one, 1, priority="high")) == 2
+        assert await (await rt.options(timeout=5.0).submit(add_one, 3)) == 4
+        assert (await handle.status()).attempts == 1
+        assert await handle.progress() == Progress(1, 1)
+        assert (await handle.story())[0].event == "submitted"
+        assert "succeeded" in await handle.why()
+        assert await handle.cancel() is False
+        with pytest.raises(TaskFailed, match="oops"):
+            await (await rt.submit(fail, "oops"))
+        assert isinstance(await (await rt.submit(fail, "oops")).exception(), TaskFailed)
+        with pytest.raises(PayloadError):
+            await rt.submit(echo, object())
+        with pytest.raises(CallerError, match="small values"):
+            rt.submit_nowait(echo, "x" * 300_000)
+
+    play(tmp_path, scene)
+
+
+def test_many_at_once(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> int:
+        handles = await asyncio.gather(*(rt.submit(add_one, i) for i in range(500)))
+        return sum(await asyncio.gather(*handles))
+
+    assert play(tmp_path, scene) == sum(range(1, 501))
+
+
+def test_runs(tmp_path: Path) -> None:
+    flow = Flow("f")
+    top = flow.add(add_one, 0, id="top")
+    flow.add(add_one, top, id="end")
+
+    async def scene(rt: AsyncRuntime) -> None:
+        run = await rt.run(flow, run_id="one")
+        assert await run.wait() == RunState.SUCCEEDED
+        assert await run == await run.result() == await run.result("end") == 2
+        assert await run.results() == {"top": 1, "end": 2}
+        assert [n.id for n in await run.nodes()] == ["top", "end"]
+        assert (await run.node("top")).index == 0
+        assert (await run.status()).counts.total == 2
+        assert await run.progress() == Progress(2, 2)
+        assert await run.exception() is None
+        with pytest.raises(MissingNode):
+            await run.result("nowhere")
+        with pytest.raises(DuplicateRun):
+            await rt.submit(flow, run_id="one")
+        found = await rt.handle("one")
+        assert await found == 2
+        assert await found.exception() is None
+        with pytest.raises(UnknownRun):
+            await rt.handle("two")
+        assert [r.run_id async for r in rt.runs()] == ["one"]
+        named = await rt.submit(add_one, 1, run_id="named")
+        assert await named == 2
+        sad = Flow("sad")
+        sad.add(fail, "broken")
+        with pytest.raises(TaskFailed, match="broken"):
+            await rt.run(sad)
+
+    play(tmp_path, scene)
+
+
+def test_a_run_that_is_going_on_is_found(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        flow = Flow()
+        flow.add(through_gate, 3)
+        run = await rt.submit(flow)
+        found = await rt.handle(run.run_id)
+        with pytest.raises(WaitTimeout):
+            await found.wait(0.01)
+        with pytest.raises(WaitTimeout):
+            await run.wait(0.01)
+        handlers.GATE.set()
+        assert await found.result(timeout=10) == 3
+
+    play(tmp_path, scene)
+
+
+def test_map(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        assert [v async for v in rt.map(add_one, range(3000))] == list(range(1, 3001))
+        assert sorted([v async for v in rt.map(add_one, range(300), ordered=False)]) == list(range(1, 301))
+        assert [v async for v in rt.map(echo, ["x" * 100_000, 1])] == ["x" * 100_000, 1]
+        with pytest.raises(TaskFailed, match="2 is even"):
+            _ = [v async for v in rt.map(odd_only, [1, 2])]
+        taken = 0
+        async with rt.map(add_one, itertools.count(), window=1000) as results:
+            async for _ in results:
+                taken += 1
+                if taken == 100:
+                    break
+        assert await anext(rt.map(add_one, [1])) == 2
+
+    play(tmp_path, scene)
+
+
+def test_as_they_end(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        slow = await rt.submit(through_gate, 99)
+        fast = await rt.submit(add_one, 1)
+        seen = []
+        handlers.GATE.set()
+        async for handle in rt.as_completed([slow, fast]):
+            seen.append(await handle)
+        assert sorted(seen) == [2, 99]
+
+    play(tmp_path, scene)
+
+
+def test_a_cancelled_wait_leaves_the_task(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        handle = await rt.submit(through_gate, 5)
+        waiting = asyncio.create_task(handle.result())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert not handle._hooks
+        with pytest.raises(WaitTimeout):
+            await handle.result(0.01)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await handle
+        handlers.GATE.set()
+        assert await handle == 5
+
+    play(tmp_path, scene)
+
+
+def test_a_full_engine_makes_wait(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        outbox = rt._client.outbox
+        held, outbox.bytes_held = outbox.bytes_held, 1 << 40
+        with pytest.raises(QueueFull):
+            rt.submit_nowait(add_one, 1)
+        outbox.bytes_held = held
+        assert await rt.submit_nowait(add_one, 1) == 2
+
+    play(tmp_path, scene)
+
+
+def test_the_engine_is_restarted_in_the_loop(tmp_path: Path) -> None:
+    async def main() -> None:
+        starter = InlineStarter(tmp_path, ["default"])
+        async with AsyncRuntime(tmp_path, durability="none", starter=starter) as rt:
+            assert await (await rt.submit(add_one, 1)) == 2
+            await asyncio.get_running_loop().run_in_executor(None, starter.crash)
+            assert await (await rt.submit(add_one, 2)) == 3
+
+    asyncio.run(main())
+
+
+def test_no_thread_reads(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> list[str]:
+        await (await rt.submit(add_one, 1))
+        return [t.name for t in threading.enumerate()]
+
+    assert "mainspring-pump" not in play(tmp_path, scene)
+
+
+def test_opening_and_closing(tmp_path: Path) -> None:
+    async def main() -> None:
+        rt = AsyncRuntime(tmp_path, durability="none", starter=InlineStarter(tmp_path, ["default"]))
+        with pytest.raises(RuntimeClosed, match="not open"):
+            await rt.submit(add_one, 1)
+        await rt.close()
+        await rt.open()
+        with pytest.raises(RuntimeClosed, match="once"):
+            await rt.open()
+        open_handle = await rt.submit(through_gate, 1)
+        handlers.GATE.set()
+        await open_handle
+        handlers.GATE.clear()
+        await rt.close()
+        await rt.close()
+        with pytest.raises(RuntimeClosed):
+            await rt.submit(add_one, 1)
+        assert rt.recovery == {}
+
+    asyncio.run(main())
+
+
+def test_an_engine_that_cannot_start(tmp_path: Path) -> None:
+    engine = FakeEngine()
+    engine.refuse_start = EngineUnavailable("no processes left")
+
+    async def main() -> None:
+        async with AsyncRuntime(tmp_path, starter=engine):
+            pytest.fail("it opened")
+
+    with pytest.raises(EngineUnavailable):
+        asyncio.run(main())

@@ -1,0 +1,237 @@
+"""Handles: waiting, asking, cancelling, and finding runs again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runtime import Flow, NodeState, Retry, RunState, Runtime
+from runtime.errors import MissingNode, TaskCancelled, TaskFailed, TaskSkipped, UnknownRun, WaitTimeout
+from runtime.views import Progress
+from tests.unit.runtime import handlers
+from tests.unit.runtime.handlers import add_one, fail, gather, skip, through_gate, total
+
+
+def diamond() -> Flow:
+    flow = Flow("diamond")
+    top = flow.add(add_one, 0, id="top")
+    sides = [flow.add(add_one, top, id=side) for side in ("left", "right")]
+    flow.add(total, *sides, id="bottom")
+    return flow
+
+
+# --- single tasks -----------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_waited_for(rt: Runtime) -> None:
+    handle = rt.submit(through_gate, 5)
+    assert not handle.done()
+    with pytest.raises(WaitTimeout, match=handle.run_id):
+        handle.result(0.01)
+    assert "open" in repr(handle)
+    handlers.GATE.set()
+    assert handle.result(10) == 5
+    assert handle.done()
+    assert handle.exception() is None
+    assert "succeeded" in repr(handle)
+
+
+def test_what_can_be_asked_about_a_task(rt: Runtime) -> None:
+    handle = rt.submit(add_one, 1)
+    handle.result(10)
+    status = handle.status()
+    assert (status.state, status.attempts, status.name, status.done) == (NodeState.SUCCEEDED, 1, "add_one", True)
+    assert handle.progress() == Progress(1, 1)
+    assert handle.story()[0].event == "submitted"
+    assert "succeeded" in handle.why()
+
+
+def test_cancelling_what_has_ended_is_said(rt: Runtime) -> None:
+    handle = rt.submit(add_one, 1)
+    handle.result(10)
+    assert handle.cancel() is False
+
+
+def test_a_task_that_waits_is_cancelled(rt: Runtime) -> None:
+    first = rt.submit(through_gate, 1)
+    waiting = [rt.submit(add_one, i) for i in range(100)]
+    last = waiting[-1]
+    handlers.GATE.set()
+    if last.cancel():
+        with pytest.raises(TaskCancelled):
+            last.result(10)
+        assert isinstance(last.exception(), TaskCancelled)
+    assert first.result(10) == 1
+
+
+def test_a_skip_is_its_own_end(rt: Runtime) -> None:
+    with pytest.raises(TaskSkipped, match="not today"):
+        rt.submit(skip).result(10)
+
+
+def test_retries_are_counted(rt: Runtime) -> None:
+    handle = rt.options(retry=Retry(max_attempts=3, base=0.0)).submit(handlers.flaky, 4)
+    assert handle.result(10) == 4
+    assert handle.status().attempts == 3
+    assert any("attempt 2" in event.event for event in handle.story())
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_results_of_a_run(rt: Runtime) -> None:
+    flow = diamond()
+    run = rt.submit(flow)
+    assert run.wait(10) == RunState.SUCCEEDED
+    assert run.result() == 4
+    assert run.result("left") == run.result(1) == run.result(flow.node("right")) == 2
+    assert run.results() == {"top": 1, "left": 2, "right": 2, "bottom": 4}
+    assert run.exception() is None
+    assert run.raise_if_failed() is run
+    with pytest.raises(MissingNode):
+        run.result("nowhere")
+
+
+def test_several_final_nodes_are_a_dictionary(rt: Runtime) -> None:
+    flow = Flow()
+    top = flow.add(add_one, 0)
+    flow.add(add_one, top, id="a")
+    flow.add(add_one, top)
+    assert rt.run(flow).result() == {"a": 2, "2": 2}
+
+
+def test_tables_and_counts(rt: Runtime) -> None:
+    run = rt.run(diamond())
+    rows = run.nodes()
+    assert [row.id for row in rows] == ["top", "left", "right", "bottom"]
+    assert rows[3].parents == (1, 2)
+    assert all(row.state == NodeState.SUCCEEDED for row in rows)
+    status = run.status()
+    assert (status.name, status.state, status.counts.total) == ("diamond", RunState.SUCCEEDED, 4)
+    assert run.progress() == Progress(4, 4)
+    assert "run succeeded" in [event.event for event in run.story()]
+    assert run.why() == "it ended: succeeded"
+
+
+def test_a_node_by_itself(rt: Runtime) -> None:
+    run = rt.run(diamond())
+    node = run.node("left")
+    assert node.result() == 2
+    assert node.status().index == 1
+    assert "succeeded" in node.why()
+    assert node.story()
+    assert node.cancel() is False
+    assert run.node(0).status().id == "top"
+    assert "left" in repr(node)
+
+
+def test_a_failed_run_says_what_failed_first(rt: Runtime) -> None:
+    flow = Flow("sad")
+    bad = flow.add(fail, "broken", id="bad")
+    flow.add(add_one, bad, id="behind")
+    fine = flow.add(add_one, 1, id="fine")
+    with pytest.raises(TaskFailed, match="broken") as failed:
+        rt.run(flow)
+    notes = "\n".join(failed.value.__notes__)
+    assert "1 failed" in notes
+    assert "1 skipped" in notes
+    assert "node bad" in notes
+    assert type(failed.value.__cause__) is ValueError
+    run = rt.handle(next(rt.runs()).run_id)
+    assert run.wait(10) == RunState.FAILED
+    assert run.result("fine") == run.result(fine) == 2
+    assert run.results() == {"fine": 2}
+    with pytest.raises(TaskSkipped):
+        run.result("behind")
+    with pytest.raises(TaskFailed, match="broken"):
+        run.result("bad")
+    with pytest.raises(TaskFailed):
+        run.result()
+
+
+def test_trigger_rules(rt: Runtime) -> None:
+    flow = Flow()
+    bad, good, skipped = flow.add(fail, "x"), flow.add(add_one, 1), flow.add(skip)
+    flow.add(gather, bad, good, trigger="all_done", id="all_done")
+    flow.add(gather, bad, good, trigger="any_succeeded", id="any")
+    flow.add(gather, bad, good, trigger="none_failed", id="none_failed")
+    flow.add(gather, skipped, good, trigger="none_failed", id="skipped_is_fine")
+    run = rt.submit(flow)
+    run.wait(10)
+    assert run.result("all_done") == [[None, 2], {}]
+    assert run.result("any") == [[None, 2], {}]
+    assert run.result("skipped_is_fine") == [[None, 2], {}]
+    with pytest.raises(TaskSkipped):
+        run.result("none_failed")
+
+
+def test_nodes_that_a_task_adds(rt: Runtime) -> None:
+    flow = Flow()
+    flow.add(handlers.spawner, 3)
+    run = rt.run(flow)
+    assert sorted(run.results().values()) == [1, 2, 3, 3]
+
+
+def test_an_empty_flow_succeeds(rt: Runtime) -> None:
+    run = rt.run(Flow("empty"))
+    assert run.results() == {}
+
+
+def test_more_rows_than_fit_into_a_page(rt: Runtime) -> None:
+    flow = Flow()
+    for i in range(1300):
+        flow.add(add_one, i)
+    run = rt.run(flow)
+    assert len(run.nodes()) == 1300
+    assert sum(run.results().values()) == sum(range(1, 1301))
+
+
+def test_callbacks(rt: Runtime) -> None:
+    seen: list[Any] = []
+    run = rt.run(diamond())
+    run.add_done_callback(seen.append)
+    handle = rt.submit(add_one, 1)
+    handle.result(10)
+    handle.add_done_callback(seen.append)
+    assert seen == [run, handle]
+
+
+# --- found again ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_found_by_its_id(rt: Runtime) -> None:
+    run = rt.run(diamond(), run_id="etl")
+    assert run.run_id == "etl"
+    found = rt.handle("etl")
+    assert found.done()
+    assert found.result() == 4
+    assert found.exception() is None
+    task = rt.submit(add_one, 1)
+    task.result(10)
+    assert rt.handle(task.run_id).result() == 2
+
+
+def test_a_run_that_is_going_on_is_found_and_waited_for(rt: Runtime) -> None:
+    flow = Flow("slow")
+    flow.add(through_gate, 3)
+    run = rt.submit(flow)
+    task = rt.submit(through_gate, 4)
+    found, found_task = rt.handle(run.run_id), rt.handle(task.run_id)
+    with pytest.raises(WaitTimeout):
+        found.wait(0.01)
+    handlers.GATE.set()
+    assert found.result(timeout=10) == 3
+    assert found_task.result(timeout=10) == 4
+
+
+def test_an_unknown_run(rt: Runtime) -> None:
+    with pytest.raises(UnknownRun):
+        rt.handle("nobody")
+
+
+def test_runs_are_listed(rt: Runtime) -> None:
+    rt.run(diamond(), run_id="one")
+    rt.submit(add_one, 1).result(10)
+    rt.run(diamond(), run_id="two")
+    assert [r.run_id for r in rt.runs() if r.name] == ["two", "one"]
