@@ -147,7 +147,7 @@ def _script(path: str) -> ModuleType:
     try:
         exec(code, vars(module))
     except (NestedRuntime, SystemExit) as left:
-        vars(module)[_STOPPED] = f"{path} was left at {type(left).__name__}: {left}"
+        vars(module)[_STOPPED] = f"{path} was left at {type(left).__name__}: {getattr(left, 'message', left)}"
     except BaseException:
         del sys.modules[name]
         if first and before is not None:

@@ -61,7 +61,7 @@ class ProcessWorker:
         self._folder = os.getcwd()
         self._reaped_ns = 0
         self._claimed_until = 0
-        self._released = False
+        self._released_from = 0
 
     def run(self, booted_ns: int) -> None:
         """Serve until told to drain."""
@@ -118,7 +118,7 @@ class ProcessWorker:
         if self._keeper.parked and (len(claimed) > 1 or self._station.pile.waiting):
             self._keeper.wake()
         started_ns = monotonic_ns()
-        self._released = False
+        self._released_from = 0
         if isinstance(claimed, range):
             self._claimed_until = chunk.serial + chunk.count
             ran = self._run_stretch(group, chunk.start, chunk.start + chunk.count) - chunk.start
@@ -145,8 +145,9 @@ class ProcessWorker:
         while start < stop:
             if self._attention:
                 self._attend()
-                if self._released:
-                    break
+                if self._released_from:
+                    stop = min(stop, self._released_from - group.serial)
+                    continue
             if self._desk.has_stops and (reason := self._desk.stop_reason(group.serial + start)):
                 self._runner.stopped_before_start(self._place(group, start), reason)
                 start += 1
@@ -293,9 +294,9 @@ class ProcessWorker:
         `_attend` waits for the lock. So what runs now, after `attention` was set, is the last that was started.
         """
         count = self._claimed_until - serial - 1
-        if count <= 0 or self._released:
+        if count <= 0 or self._released_from:
             return
         self._attention.append("released")
         if self._words[CURRENT] == serial:
             self._table.release(serial + 1, count)
-            self._released = True
+            self._released_from = serial + 1

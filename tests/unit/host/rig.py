@@ -48,6 +48,7 @@ class Rig:
         self.status: int | None = None
         self.frames: list[tuple[str, Any]] = []
         self.outcomes: dict[int, Any] = {}
+        self.ended: list[int] = []
         self.output = OutputCollector()
         self.output_bytes = 0
         self._kinds: dict[str, int] = {}
@@ -164,8 +165,10 @@ class Rig:
             for serial, _, nodes, values, _, ends in body[1]:
                 assert len(nodes) == len(values) == len(ends)
                 self.outcomes.update(zip(range(serial, serial + len(values)), values, strict=True))
+                self.ended += range(serial, serial + len(values))
         elif letter == "E":
             self.outcomes.update({row[0]: row[5] for row in body[1]})
+            self.ended += [row[0] for row in body[1]]
 
 
 def _read(fd: int) -> bytes:

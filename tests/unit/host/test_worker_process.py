@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -267,6 +268,47 @@ def test_what_was_claimed_behind_a_long_task_can_be_taken_back(shared: Rig, tmp_
     assert [shared.outcome(first + i) for i in range(1, 20)] == [str(go)] * 19
     assert shared.run("add_one", 1, shape="one") == [2]
     assert not set(range(first + 20, first + 41)) & set(shared.outcomes)
+
+
+@pytest.mark.slow
+def test_each_lease_ends_once_or_is_revoked(shared: Rig) -> None:
+    """Tasks of very different lengths, stops and revocations at any moment: the claims of the one race all others."""
+    draw = random.Random(20261129)
+    kind = shared.kind("rest", "one")
+    revoked: set[int] = set()
+    everything: list[int] = []
+    for _ in range(40):
+        seconds = [draw.choice([0.0] * 30 + [0.0005, 0.012]) for _ in range(draw.randrange(1, 200))]
+        first = shared.lease(kind, seconds)
+        everything += range(first, first + len(seconds))
+        shared.pump(draw.choice([0.0, 0.001, 0.01]))
+        left = [serial for serial in everything[-400:] if serial not in shared.outcomes and serial not in revoked]
+        if draw.random() < 0.7:
+            try:
+                revoked.update(shared.table.revoke(left[draw.randrange(len(left) + 1) :]))
+            except BlockingIOError:
+                pass
+        elif left:
+            shared.stop(draw.choice(left), draw.choice([CANCEL, TIMEOUT]))
+    shared.until(lambda: all(serial in shared.outcomes or serial in revoked for serial in everything) or NOTHING)
+    assert not revoked & shared.outcomes.keys()
+    serials = [serial for serial in shared.ended if serial >= everything[0]]
+    assert len(serials) == len(set(serials))
+    assert revoked, "some were taken back"
+
+
+def test_what_was_claimed_behind_a_long_import_is_not_lost(shared: Rig, tmp_path: Path) -> None:
+    script, go = tmp_path / "slow.py", tmp_path / "go"
+    kind = shared.kind(f"file:{script}:f", "one")
+    for _ in range(4):  # quick failures make the claims larger
+        shared.outcome(shared.lease(kind, [0] * 8) + 7)
+    wait = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.001)\n"
+    script.write_text(wait + "def f(x):\n    return x\n")
+    first = shared.lease(kind, list(range(8)))
+    shared.until(lambda: shared.table.current()[0] == first or NOTHING)
+    shared.until(lambda: shared.table.states(first + 1, 7) == bytes([LeaseState.LEASED] * 7) or NOTHING)
+    go.touch()
+    assert [shared.outcome(first + i) for i in range(8)] == list(range(8))
 
 
 def test_drain_finishes_what_runs_and_claims_nothing_more(tmp_path: Path) -> None:

@@ -170,6 +170,13 @@ def wait_for_file(path: str) -> str:
     return path
 
 
+def rest(seconds: float) -> float:
+    """Takes so long."""
+    if seconds:
+        time.sleep(seconds)
+    return seconds
+
+
 async def sleep_async(text: str) -> None:
     print(text)
     await asyncio.sleep(3600)
