@@ -15,21 +15,18 @@ Invariants: a serial is in one book; a worker that is not READY gets no grants; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from actors.policy.prefetch import capacity, smoothed, spread
-from actors.pool_worker import CANCEL, TIMEOUT, Escalation, PoolWorker, crash_failure, stop_failure
+from actors.pool_stop import escalate_due, give_back, observed, plan_watch, revoked, stop_leases, take_back
+from actors.pool_worker import PoolWorker, crash_failure, stop_failure
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken, ProtocolError
 from actors.protocol.states import WorkerEvent, WorkerState
-from actors.run import CANCELLING, Run
-
-WATCH_NS: Final = 1_000_000_000
-"""How often busy workers are looked at when no timeout asks for more."""
-WATCH_NS_MIN: Final = 5_000_000
+from actors.run import Run
 
 
 class WorkerPool:
@@ -44,15 +41,15 @@ class WorkerPool:
         self.grace_ns: int = node_type["grace_ns"]
         self._prefetch: int | None = node_type["prefetch"]
         self._recycle_tasks: int | None = node_type["recycle_tasks"]
-        self._recycle_rss: int | None = node_type["recycle_rss_bytes"]
+        self.recycle_rss: int | None = node_type["recycle_rss_bytes"]
         self.workers: dict[int, PoolWorker] = {}
         self.average_ns = 0.0
         self.discarded = 0
         self.draining = False
         self.trouble = ""
         self.wanted = 0
-        self._timeout_min_ns = 0
-        self._watch_due_ns = 0
+        self.timeout_min_ns = 0
+        self.watch_due_ns = 0
         self._out: list[Any] = []
         self.now_ns = 0
 
@@ -63,8 +60,8 @@ class WorkerPool:
         self.now_ns = now_ns
         for message in batch:
             self._on[type(message)](self, message)
-        self._escalate_due()
-        self._plan_watch()
+        escalate_due(self)
+        plan_watch(self)
         out, self._out = self._out, []
         return out
 
@@ -75,6 +72,10 @@ class WorkerPool:
             self._out.append(self.want("minimum"))
         out, self._out = self._out, []
         return out
+
+    def put(self, message: Any) -> None:
+        """Add an effect or a message to what this turn returns."""
+        self._out.append(message)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -108,10 +109,10 @@ class WorkerPool:
 
     def watched(self) -> list[int]:
         """Workers that should be observed now: those that hold something, and all when one may be recycled."""
-        return [w.id for w in self.workers.values() if w.state is not WorkerState.STARTING and self._is_watched(w)]
+        return [w.id for w in self.workers.values() if w.state is not WorkerState.STARTING and self.is_watched(w)]
 
     @staticmethod
-    def _is_watched(worker: PoolWorker) -> bool:
+    def is_watched(worker: PoolWorker) -> bool:
         return bool(worker.book.held or worker.stops or worker.window < limits.PREFETCH_MAX)
 
     # --- work -----------------------------------------------------------------------------------------------------
@@ -122,9 +123,9 @@ class WorkerPool:
             worker.progress_ns = worker.busy_since_ns = self.now_ns
         group = worker.book.grant(message.run, message.kind, message.nodes)
         timeout = message.kind.timeout_ns
-        if timeout and (not self._timeout_min_ns or timeout < self._timeout_min_ns):
-            self._timeout_min_ns = timeout
-            self._watch_due_ns = 0
+        if timeout and (not self.timeout_min_ns or timeout < self.timeout_min_ns):
+            self.timeout_min_ns = timeout
+            self.watch_due_ns = 0
         self._out.append(
             fx.LeaseWork(
                 worker.id, group.base, message.run, message.kind, message.nodes, message.attempts, message.items
@@ -161,12 +162,14 @@ class WorkerPool:
     ) -> list[tuple[Run, list[int], list[Any], int, list[int]]]:
         """Part of these leases was given up meanwhile: keep the others."""
         kept: list[tuple[Run, list[int], list[Any], int, list[int]]] = []
+        before = 0
         for i, node in enumerate(nodes):
             group = worker.book.finish(serial + i, 1)
             if group is None:
                 self.discarded += 1
             else:
-                kept.append((group.run, [node], [values[i]], started_ns, [ends[i]]))
+                kept.append((group.run, [node], [values[i]], started_ns + before, [ends[i] - before]))
+            before = ends[i]
         return kept
 
     def _on_failed(self, message: msg.WorkerFailed) -> None:
@@ -223,116 +226,7 @@ class WorkerPool:
             and worker.tasks >= self._recycle_tasks
             and worker.state is WorkerState.READY
         ):
-            self._replace(worker, f"after {worker.tasks} tasks")
-
-    # --- taking back and stopping ---------------------------------------------------------------------------------
-
-    def _on_stop_leases(self, message: msg.StopLeases) -> None:
-        nodes = set(message.nodes)
-        for worker in self.workers.values():
-            serials = tuple(
-                group.base + i
-                for group in worker.book.groups()
-                if group.run is message.run
-                for i, node in enumerate(group.nodes)
-                if group.open[i] and node in nodes
-            )
-            if serials:
-                self._out.append(fx.Revoke(worker.id, serials))
-
-    def _on_revoked(self, message: msg.LeasesRevoked) -> None:
-        worker = self.workers.get(message.worker)
-        if worker is None:
-            return
-        worker.revoking = False
-        self._give_back(worker, message.won, "taken back")
-        won = set(message.won)
-        for serial in message.asked:
-            group = worker.book.find(serial) if serial not in won else None
-            if group is not None and group.run.state[group.nodes[serial - group.base]] == CANCELLING:
-                self._stop(worker, serial, CANCEL)
-
-    def _give_back(self, worker: PoolWorker, serials: Iterable[int], cause: str) -> None:
-        back: dict[int, tuple[Run, list[int]]] = {}
-        for serial in serials:
-            group = worker.book.finish(serial, 1)
-            if group is not None:
-                back.setdefault(id(group), (group.run, []))[1].append(group.nodes[serial - group.base])
-        for run, nodes in reversed(back.values()):
-            self._out.append(msg.Returned(run, nodes, cause))
-
-    def _stop(self, worker: PoolWorker, serial: int, reason: int) -> None:
-        """Begin to stop one attempt: ask it, and take back what is held behind it."""
-        if serial in worker.stops or worker.state in (WorkerState.KILLING, WorkerState.DEAD):
-            return
-        worker.stops[serial] = Escalation(serial, reason, self.now_ns + self.grace_ns)
-        self._out.append(fx.AskCancel(worker.id, serial, reason))
-        if not self.is_async:
-            self._take_back(worker, [s for s in worker.book.open_serials() if s != serial])
-
-    def _take_back(self, worker: PoolWorker, serials: list[int]) -> None:
-        if serials and not worker.revoking:
-            worker.revoking = True
-            self._out.append(fx.Revoke(worker.id, tuple(serials)))
-
-    def _escalate_due(self) -> None:
-        for worker in self.workers.values():
-            for escalation in list(worker.stops.values()):
-                if escalation.due_ns > self.now_ns:
-                    continue
-                escalation.due_ns = self.now_ns + self.grace_ns
-                if not self.is_async and worker.current and worker.current != escalation.serial:
-                    continue
-                escalation.stage += 1
-                if worker.state is not WorkerState.KILLING:
-                    worker.move(WorkerEvent.KILL)
-                self._out.append(fx.SignalWorker(worker.id, "TERM" if escalation.stage == 2 else "KILL"))
-
-    # --- observing ------------------------------------------------------------------------------------------------
-
-    def _on_observed(self, message: msg.WorkerObserved) -> None:
-        worker = self.workers.get(message.worker)
-        if worker is None:
-            return
-        worker.current = message.serial
-        worker.passed = max(worker.passed, message.passed)
-        for serial, started_ns in self._running(message):
-            group = worker.book.find(serial)
-            if group is None or serial in worker.stops:
-                continue
-            timeout = group.kind.timeout_ns
-            if timeout and self.now_ns - started_ns >= timeout:
-                self._stop(worker, serial, TIMEOUT)
-            elif timeout:
-                self._out.append(fx.WakeAt(started_ns + timeout))
-        if message.stopped and worker.state is WorkerState.READY and worker.book.held:
-            worker.drain_reason = "frozen"
-            worker.move(WorkerEvent.KILL)
-            self._out.append(fx.SignalWorker(worker.id, "KILL"))
-        if (
-            self._recycle_rss is not None
-            and message.rss_bytes > self._recycle_rss
-            and worker.state is WorkerState.READY
-        ):
-            self._replace(worker, f"resident memory of {message.rss_bytes} bytes")
-
-    def _running(self, message: msg.WorkerObserved) -> list[tuple[int, int]]:
-        if message.running:
-            return [(serial, message.started_ns) for serial in message.running]
-        return [(message.serial, message.started_ns)] if message.serial else []
-
-    def _plan_watch(self) -> None:
-        if not any(self._is_watched(w) for w in self.workers.values()):
-            self._timeout_min_ns = 0
-            self._watch_due_ns = 0
-            return
-        for worker in self.workers.values():
-            for escalation in worker.stops.values():
-                self._out.append(fx.WakeAt(escalation.due_ns))
-        if self._watch_due_ns <= self.now_ns:
-            every = min(WATCH_NS, max(WATCH_NS_MIN, self._timeout_min_ns // 10)) if self._timeout_min_ns else WATCH_NS
-            self._watch_due_ns = self.now_ns + every
-        self._out.append(fx.WakeAt(self._watch_due_ns))
+            self.replace(worker, f"after {worker.tasks} tasks")
 
     # --- life and death -------------------------------------------------------------------------------------------
 
@@ -367,18 +261,18 @@ class WorkerPool:
     def _on_delayed(self, message: msg.PoolDelayed) -> None:
         self.trouble = message.reason
 
-    def _replace(self, worker: PoolWorker, reason: str) -> None:
+    def replace(self, worker: PoolWorker, reason: str) -> None:
         """Start another, let this one finish what it runs."""
         worker.drain_reason = reason
         worker.move(WorkerEvent.DRAIN)
         self._out.append(self.want(f"worker {worker.id} is replaced: {reason}"))
-        self._take_back(worker, worker.book.open_serials())
+        take_back(self, worker, worker.book.open_serials())
         self._out.append(fx.DrainWorker(worker.id))
 
     def _on_drain(self, message: msg.Drain) -> None:
         self.draining = True
         for worker in self.workers.values():
-            self._take_back(worker, worker.book.open_serials())
+            take_back(self, worker, worker.book.open_serials())
 
     def _on_exited(self, message: msg.WorkerExited) -> None:
         worker = self.workers.pop(message.worker, None)
@@ -390,7 +284,8 @@ class WorkerPool:
         worker.move(WorkerEvent.EXITED)
         held_any = worker.book.held > 0
         guilty = self._guilty(worker, message)
-        self._give_back(
+        give_back(
+            self,
             worker,
             [s for s in worker.book.open_serials() if s not in guilty],
             f"worker {worker.id} ended: {message.status}",
@@ -437,9 +332,9 @@ class WorkerPool:
         msg.WorkerSpawned: _on_spawned,
         msg.WorkerProgress: _on_progress,
         msg.WorkerLogged: _on_logged,
-        msg.StopLeases: _on_stop_leases,
-        msg.LeasesRevoked: _on_revoked,
-        msg.WorkerObserved: _on_observed,
+        msg.StopLeases: stop_leases,
+        msg.LeasesRevoked: revoked,
+        msg.WorkerObserved: observed,
         msg.WorkerAdded: _on_added,
         msg.WorkerStarted: _on_started,
         msg.WorkerHello: _on_hello,

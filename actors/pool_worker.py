@@ -38,6 +38,7 @@ class PoolWorker:
         "boot_error",
         "busy_since_ns",
         "current",
+        "current_started_ns",
         "drain_reason",
         "id",
         "idle_since_ns",
@@ -57,7 +58,7 @@ class PoolWorker:
         self.pid = 0
         self.book: LeaseBook[Run] = LeaseBook()
         self.stops: dict[int, Escalation] = {}
-        self.current = 0
+        self.current = self.current_started_ns = 0
         self.progress_ns = self.idle_since_ns = now_ns
         self.busy_since_ns = 0
         self.revoking = False

@@ -243,8 +243,10 @@ class Queries:
         return self._cached
 
     def _running(self, run: Run, node: int) -> tuple[int | None, None, int | None]:
-        for worker, _ in self._holders(run, node):
-            return None, None, worker.pid
+        for worker, group in self._holders(run, node):
+            runs = worker.current == group.base + group.nodes.index(node)
+            started = worker.current_started_ns + self._wall_ns - self._now_ns if runs else None
+            return started, None, worker.pid
         return None, None, None
 
     def _holders(self, run: Run, node: int) -> list[tuple[Any, Any]]:

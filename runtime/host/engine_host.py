@@ -26,6 +26,7 @@ from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.states import LeaseState
 from runtime.host import decode
+from runtime.host.clock import WallClock
 from runtime.host.launch import WorkerStarter
 from runtime.host.log_thread import LogThread
 from runtime.host.observe import is_stopped
@@ -61,6 +62,7 @@ class EngineHost:
         self.core = core
         self.stopped = loop.create_future()
         self.turns = 0
+        self._clock = WallClock()
         self._face = Post(face)
         self._session = ""
         self._starter = starter
@@ -85,7 +87,8 @@ class EngineHost:
 
     def begin(self, effects: Sequence[Any]) -> None:
         """First turn, with what the recovery asked for."""
-        self._carry_out(self.core.start(effects, time.monotonic_ns(), time.time_ns()))
+        now = time.monotonic_ns()
+        self._carry_out(self.core.start(effects, now, self._clock.wall_ns(now)))
         self._finish_turn()
 
     def close(self) -> None:
@@ -124,7 +127,7 @@ class EngineHost:
             self._told_said = self._told_lsn
             events.append(msg.Told(self._told_lsn))
         if events:
-            self._carry_out(self.core.receive(events, now, time.time_ns()))
+            self._carry_out(self.core.receive(events, now, self._clock.wall_ns(now)))
         self._finish_turn()
 
     def _finish_turn(self) -> None:
@@ -176,6 +179,8 @@ class EngineHost:
                 if type(message) is msg.Queried and message.what == "output":
                     self._face.send(b"Q" + orjson.dumps(self._outputs.answer(message)), control=True)
                 else:
+                    if type(message) is msg.Queried:
+                        self._observe(events, time.monotonic_ns())
                     events.append(message)
         events += decode.face_submissions(self._session, work, self._blobs.open)
 
@@ -329,8 +334,9 @@ class EngineHost:
     def _write_log(self, effect: log.WriteLog) -> None:
         self._send_leases()  # workers begin while the disk is busy
         event = self._log.write(effect.records, sync=effect.sync)
+        now = time.monotonic_ns()
         if event is not None:
-            self._carry_out(self.core.receive([event], time.monotonic_ns(), time.time_ns()))
+            self._carry_out(self.core.receive([event], now, self._clock.wall_ns(now)))
 
     def _log_said(self, event: Any) -> None:
         self.loop.call_soon_threadsafe(self._take_event, event)

@@ -1,0 +1,134 @@
+"""Taking leases back and stopping attempts: by compare-and-set what is not claimed, by escalation what runs.
+
+Functions of a pool, in a file of their own. An attempt is stopped because its run was cancelled or its timeout passed:
+it is asked, then its worker gets SIGTERM, then SIGKILL for its whole group, `grace_ns` apart. Who runs too long is seen
+by looking at the worker from outside, as often as the shortest timeout needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from actors.pool_worker import CANCEL, TIMEOUT, Escalation, PoolWorker
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from actors.protocol.states import WorkerEvent, WorkerState
+from actors.run import CANCELLING, Run
+
+if TYPE_CHECKING:
+    from actors.pool import WorkerPool
+
+WATCH_NS: Final = 1_000_000_000
+"""How often busy workers are looked at when no timeout asks for more."""
+WATCH_NS_MIN: Final = 5_000_000
+
+
+def stop_leases(pool: WorkerPool, message: msg.StopLeases) -> None:
+    nodes = set(message.nodes)
+    for worker in pool.workers.values():
+        serials = tuple(
+            group.base + i
+            for group in worker.book.groups()
+            if group.run is message.run
+            for i, node in enumerate(group.nodes)
+            if group.open[i] and node in nodes
+        )
+        if serials:
+            pool.put(fx.Revoke(worker.id, serials))
+
+
+def revoked(pool: WorkerPool, message: msg.LeasesRevoked) -> None:
+    worker = pool.workers.get(message.worker)
+    if worker is None:
+        return
+    worker.revoking = False
+    give_back(pool, worker, message.won, "taken back")
+    won = set(message.won)
+    for serial in message.asked:
+        group = worker.book.find(serial) if serial not in won else None
+        if group is not None and group.run.state[group.nodes[serial - group.base]] == CANCELLING:
+            _stop(pool, worker, serial, CANCEL)
+
+
+def give_back(pool: WorkerPool, worker: PoolWorker, serials: Iterable[int], cause: str) -> None:
+    back: dict[int, tuple[Run, list[int]]] = {}
+    for serial in serials:
+        group = worker.book.finish(serial, 1)
+        if group is not None:
+            back.setdefault(id(group), (group.run, []))[1].append(group.nodes[serial - group.base])
+    for run, nodes in reversed(back.values()):
+        pool.put(msg.Returned(run, nodes, cause))
+
+
+def _stop(pool: WorkerPool, worker: PoolWorker, serial: int, reason: int) -> None:
+    """Begin to stop one attempt: ask it, and take back what is held behind it."""
+    if serial in worker.stops or worker.state in (WorkerState.KILLING, WorkerState.DEAD):
+        return
+    worker.stops[serial] = Escalation(serial, reason, pool.now_ns + pool.grace_ns)
+    pool.put(fx.AskCancel(worker.id, serial, reason))
+    if not pool.is_async:
+        take_back(pool, worker, [s for s in worker.book.open_serials() if s != serial])
+
+
+def take_back(pool: WorkerPool, worker: PoolWorker, serials: list[int]) -> None:
+    if serials and not worker.revoking:
+        worker.revoking = True
+        pool.put(fx.Revoke(worker.id, tuple(serials)))
+
+
+def escalate_due(pool: WorkerPool) -> None:
+    for worker in pool.workers.values():
+        for escalation in list(worker.stops.values()):
+            if escalation.due_ns > pool.now_ns:
+                continue
+            escalation.due_ns = pool.now_ns + pool.grace_ns
+            if not pool.is_async and worker.current and worker.current != escalation.serial:
+                continue
+            escalation.stage += 1
+            if worker.state is not WorkerState.KILLING:
+                worker.move(WorkerEvent.KILL)
+            pool.put(fx.SignalWorker(worker.id, "TERM" if escalation.stage == 2 else "KILL"))
+
+
+def observed(pool: WorkerPool, message: msg.WorkerObserved) -> None:
+    worker = pool.workers.get(message.worker)
+    if worker is None:
+        return
+    worker.current, worker.current_started_ns = message.serial, message.started_ns
+    worker.passed = max(worker.passed, message.passed)
+    for serial, started_ns in _running(pool, message):
+        group = worker.book.find(serial)
+        if group is None or serial in worker.stops:
+            continue
+        timeout = group.kind.timeout_ns
+        if timeout and pool.now_ns - started_ns >= timeout:
+            _stop(pool, worker, serial, TIMEOUT)
+        elif timeout:
+            pool.put(fx.WakeAt(started_ns + timeout))
+    if message.stopped and worker.state is WorkerState.READY and worker.book.held:
+        worker.drain_reason = "frozen"
+        worker.move(WorkerEvent.KILL)
+        pool.put(fx.SignalWorker(worker.id, "KILL"))
+    if pool.recycle_rss is not None and message.rss_bytes > pool.recycle_rss and worker.state is WorkerState.READY:
+        pool.replace(worker, f"resident memory of {message.rss_bytes} bytes")
+
+
+def _running(pool: WorkerPool, message: msg.WorkerObserved) -> list[tuple[int, int]]:
+    if message.running:
+        return [(serial, message.started_ns) for serial in message.running]
+    return [(message.serial, message.started_ns)] if message.serial else []
+
+
+def plan_watch(pool: WorkerPool) -> None:
+    if not any(pool.is_watched(w) for w in pool.workers.values()):
+        pool.timeout_min_ns = 0
+        pool.watch_due_ns = 0
+        return
+    for worker in pool.workers.values():
+        for escalation in worker.stops.values():
+            pool.put(fx.WakeAt(escalation.due_ns))
+    if pool.watch_due_ns <= pool.now_ns:
+        every = min(WATCH_NS, max(WATCH_NS_MIN, pool.timeout_min_ns // 10)) if pool.timeout_min_ns else WATCH_NS
+        pool.watch_due_ns = pool.now_ns + every
+    pool.put(fx.WakeAt(pool.watch_due_ns))
