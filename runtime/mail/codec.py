@@ -27,7 +27,9 @@ import orjson
 from actors.protocol.errors import EnvironmentFault, PayloadError, PayloadUnreadable
 from runtime.mail import pickled
 from runtime.mail.blobs import BlobStore, open_node
-from runtime.mail.encoding import EXTENSION, Encoding, IndexOf, exact_text, may_stay, quick_list_text
+from runtime.mail.bulk import plain_list_text
+from runtime.mail.encoding import Encoding, IndexOf
+from runtime.mail.plain import EXTENSION, exact_text, may_stay
 from runtime.mail.refusal import key_step
 from runtime.mail.typed import TreeReader
 
@@ -73,7 +75,7 @@ class Codec:
         """JSON array of the wire values of many values. As `encode`, but paths start with `[i]`."""
         if type(values) is not list:
             values = list(values)
-        text = quick_list_text(values)
+        text = plain_list_text(values)
         if text is not None:
             return text
         encoding = Encoding(self._blobs, blob_key, pickle)

@@ -4,19 +4,15 @@
     plain, else            `json`: one string, or a blob
     not plain              typed tree, or pickle: in line, one string, or a blob
 
-Whole lists are written by one call where all is plain and small; the values that are not are encoded one by one and put
-in place, so that one odd value does not slow the rest. What decides between in line and `json` is then the mean size: a
-value hidden among small ones may stay in line up to INLINE_MEAN_BYTES times their number, which is at most
-PAYLOAD_INLINE_BYTES_MAX.
+Lists are first tried as a whole, by the quick ways of `bulk`, in blocks, so that one odd value slows its block only.
 
 States: an `Encoding` serves one call of the codec; its `undo` takes back the blobs of a call that failed.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -24,70 +20,12 @@ from actors.protocol import limits
 from actors.protocol.errors import EnvironmentFault, PayloadError
 from runtime.mail import pickled
 from runtime.mail.blobs import BlobStore, Spill
-from runtime.mail.leaves import INT_MAX, INT_MIN
-from runtime.mail.plain import (
-    PLAIN,
-    SCALARS,
-    is_shallow,
-    nested_text,
-    plain_text,
-    scalar_text,
-    scalars_text,
-)
+from runtime.mail.bulk import BLOCK_VALUES, plain_list_text, typed_list_text
+from runtime.mail.plain import EXTENSION, exact_text, may_stay
 from runtime.mail.refusal import Refused, refuse_large_without_store, too_deep
 from runtime.mail.typed import TooDeep, TreeWriter
 
-EXTENSION: Final = "!"
-INLINE_MEAN_BYTES: Final = 256
-"""Mean size of values up to which a list is encoded by one call, without looking at single sizes. Larger values are
-worth a call each."""
-BLOCK_VALUES: Final = limits.PAYLOAD_INLINE_BYTES_MAX // INLINE_MEAN_BYTES
-"""Longer lists go in blocks, so that no value above PAYLOAD_INLINE_BYTES_MAX can hide among small ones."""
-_ESCAPED_BYTES_MAX: Final = 6
-"""Longest JSON text of one character."""
-_CONTAINERS: Final = frozenset({list, dict})
-
 IndexOf = Callable[[object], int | None]
-
-
-def exact_text(value: Any) -> bytes | None:
-    """JSON text of a plain value of any size, or None when plain JSON does not hold it exactly."""
-    kind = type(value)
-    if kind is list or kind is dict:
-        return plain_text(value)
-    return scalar_text(value) if kind in SCALARS else None
-
-
-def may_stay(value: Any, text: bytes) -> bool:
-    """Whether a plain value goes as it is: it is small, not deep, and does not look like an extension."""
-    kind = type(value)
-    if kind is not list and kind is not dict:
-        return len(text) <= limits.PAYLOAD_INLINE_BYTES_MAX
-    if len(text) > limits.PAYLOAD_OPAQUE_BYTES_MIN or (kind is dict and len(value) == 1 and EXTENSION in value):
-        return False
-    return is_shallow(value, text, 0)
-
-
-def quick_list_text(values: list[Any]) -> bytes | None:
-    """JSON text of a list of plain and small values, or None when one of them is not."""
-    kinds = set(map(type, values))
-    if kinds <= SCALARS:
-        text = scalars_text(values, kinds)
-        if text is None or len(text) <= limits.PAYLOAD_INLINE_BYTES_MAX or str not in kinds:
-            return text
-        longest = max(len(value) for value in values if type(value) is str)
-        return text if longest * _ESCAPED_BYTES_MAX < limits.PAYLOAD_INLINE_BYTES_MAX else None
-    return _plain_list_text(values, kinds)
-
-
-def _plain_list_text(values: list[Any], kinds: set[type]) -> bytes | None:
-    text = nested_text(values, kinds)
-    limit = min(INLINE_MEAN_BYTES * len(values), limits.PAYLOAD_INLINE_BYTES_MAX)
-    if text is None or len(text) > max(limit, limits.PAYLOAD_OPAQUE_BYTES_MIN):
-        return None
-    if 33 in text and b'"!"' in text:  # one of them may look like an extension
-        return None
-    return text if is_shallow(values, text, len(values) if kinds <= _CONTAINERS else 0) else None
 
 
 class Encoding:
@@ -155,44 +93,16 @@ class Encoding:
         texts = []
         for start in range(0, len(values), BLOCK_VALUES):
             block = values[start : start + BLOCK_VALUES]
-            texts.append((quick_list_text(block) or self._block_text(block, start))[1:-1])
+            texts.append((plain_list_text(block) or self._block_text(block, start))[1:-1])
         return b"[" + b",".join(texts) + b"]"
 
     def _block_text(self, values: list[Any], start: int) -> bytes:
         """`list_text` of a part of the list that begins at `start`."""
-        out = list(values)
-        keep = self._plain_places(values, out)
-        for at, value in enumerate(values):
-            kind = type(value)
-            if kind is int:
-                if INT_MIN <= value <= INT_MAX:
-                    continue
-            elif kind is str:
-                if len(value) <= limits.PAYLOAD_OPAQUE_BYTES_MIN and value.isascii():
-                    continue
-            elif kind is float:
-                if math.isfinite(value):
-                    continue
-            elif value is None or kind is bool or kind in keep:
-                continue
-            out[at] = orjson.Fragment(self.text(value, f"[{start + at}]"))
-        return orjson.dumps(out)
-
-    def _plain_places(self, values: list[Any], out: list[Any]) -> set[type]:
-        """Which kinds of containers need no further look; tuples of plain items are put in place here."""
-        keep: set[type] = set()
-        if set(map(type, values)) <= PLAIN:  # they were tried together, by `quick_list_text`
-            return keep
-        containers = [value for value in values if type(value) in _CONTAINERS]
-        if containers and _plain_list_text(containers, {list, dict}) is not None:
-            keep |= _CONTAINERS
-        places = [] if self._pickle else [at for at, value in enumerate(values) if type(value) is tuple]
-        lists = [list(values[at]) for at in places]
-        if lists and _plain_list_text(lists, {list}) is not None:
-            keep.add(tuple)
-            for at, items in zip(places, lists, strict=True):
-                out[at] = {EXTENSION: ["tree", ["T", items]]}
-        return keep
+        if not self._pickle:
+            text = typed_list_text(values)
+            if text is not None:
+                return text
+        return b"[" + b",".join([self.text(value, f"[{start + at}]") for at, value in enumerate(values)]) + b"]"
 
     def _typed(self, value: Any) -> bytes:
         if self._pickle:

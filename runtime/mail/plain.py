@@ -44,6 +44,8 @@ from actors.protocol import limits
 SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 """Types that JSON holds exactly, up to values: see `scalars_text`."""
 PLAIN: Final = SCALARS | {list, dict}
+EXTENSION: Final = "!"
+"""The single key of an object that stands for something else, see `codec`."""
 _LOOKS_MAX: Final = 4
 
 _VERSION: Final = 4
@@ -143,6 +145,24 @@ def is_shallow(value: Any, text: bytes, containers: int) -> bool:
     except TypeError:
         return False
     return True
+
+
+def exact_text(value: Any) -> bytes | None:
+    """JSON text of a plain value of any size, or None when plain JSON does not hold it exactly."""
+    kind = type(value)
+    if kind is list or kind is dict:
+        return plain_text(value)
+    return scalar_text(value) if kind in SCALARS else None
+
+
+def may_stay(value: Any, text: bytes) -> bool:
+    """Whether a plain value goes as it is: it is small, not deep, and does not look like an extension."""
+    kind = type(value)
+    if kind is not list and kind is not dict:
+        return len(text) <= limits.PAYLOAD_INLINE_BYTES_MAX
+    if len(text) > limits.PAYLOAD_OPAQUE_BYTES_MIN or (kind is dict and len(value) == 1 and EXTENSION in value):
+        return False
+    return is_shallow(value, text, 0)
 
 
 _ORJSON_DEPTH_MAX: Final = 254

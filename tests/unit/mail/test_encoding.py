@@ -11,7 +11,7 @@ import pytest
 from actors.protocol import limits
 from actors.protocol.errors import DiskFull, PayloadError
 from runtime.mail.blobs import BlobStore
-from runtime.mail.encoding import Encoding, exact_text, may_stay, quick_list_text
+from runtime.mail.encoding import Encoding
 from tests.unit.mail.values import Plain
 
 KEY = "s-1/0-1"
@@ -19,30 +19,6 @@ KEY = "s-1/0-1"
 
 class Changing(dict):  # type: ignore[type-arg]
     pass
-
-
-@pytest.mark.parametrize("value", [1, "a", None, 1.5, True, [], {}, [[1]], {"a": [None]}])
-def test_small_plain_values_are_quick(value: Any) -> None:
-    text = exact_text(value)
-    assert text == orjson.dumps(value)
-    assert may_stay(value, text)
-    assert quick_list_text([value, value]) == orjson.dumps([value, value])
-
-
-@pytest.mark.parametrize("value", [{"!": 1}, (1,), 2**64, float("nan"), [list(range(1000))], "x" * 70_000, {"!": {}}])
-def test_others_are_not(value: Any) -> None:
-    text = exact_text(value)
-    assert text is None or not may_stay(value, text)
-    assert quick_list_text([value]) is None
-
-
-def test_the_mean_size_decides_for_a_list() -> None:
-    small: list[Any] = [{"n": n} for n in range(300)]
-    hidden = [*small, {"text": "x" * 5000}]
-    large = [{"text": "x" * 5000} for _ in range(10)]
-    assert quick_list_text(hidden) == orjson.dumps(hidden)
-    assert quick_list_text(large) is None
-    assert quick_list_text([]) == b"[]"
 
 
 def test_long_lists_go_in_blocks_and_nothing_large_hides_in_them(tmp_path: Path) -> None:
@@ -60,14 +36,6 @@ def test_long_lists_go_in_blocks_and_nothing_large_hides_in_them(tmp_path: Path)
     with pytest.raises(PayloadError) as refused:
         encoding.list_text(values)
     assert refused.value.path == "[2950]"
-
-
-def test_many_small_scalars_go_by_one_call() -> None:
-    numbers = list(range(100_000))
-    texts = ["x" * 100] * 2000
-    assert quick_list_text(numbers) == orjson.dumps(numbers)
-    assert quick_list_text([*texts, 1]) == orjson.dumps([*texts, 1])
-    assert quick_list_text([*texts, "x" * 70_000]) is None
 
 
 def test_a_list_is_put_together_from_both(tmp_path: Path) -> None:
