@@ -56,7 +56,7 @@ def on_tasks(scheduler: Scheduler, message: msg.TasksSubmitted) -> None:
     run = admit_tasks(scheduler, message.session, kinds, kind_of, rows)
     _log_submission(scheduler, b"T", run, numbers, body)
     _ack(scheduler, message.session, rows[-1][0])
-    scheduler.queue(run, list(range(run.size)))
+    scheduler.queue(run, range(run.size))
 
 
 def admit_tasks(
@@ -83,7 +83,7 @@ def on_map(scheduler: Scheduler, message: msg.MapSubmitted) -> None:
     run = admit_map(scheduler, message.session, kinds, message.seq, message.items)
     _log_submission(scheduler, b"M", run, [message.kind_no], message.raw)
     _ack(scheduler, message.session, message.seq)
-    scheduler.queue(run, list(range(run.size)))
+    scheduler.queue(run, range(run.size))
 
 
 def admit_map(scheduler: Scheduler, session: str, kinds: list[Kind], seq: int, items: list[Any]) -> Run:

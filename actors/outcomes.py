@@ -6,6 +6,7 @@ same: decide, log, change the run, queue what became ready, tell.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
     raw = message.raw
     if raw is None:
-        raw = orjson.dumps([message.pid, [[0, r.no, n, v, s, e] for r, n, v, s, e in message.groups]])
+        raw = orjson.dumps([message.pid, [[0, r.no, list(n), v, s, e] for r, n, v, s, e in message.groups]])
     lsn = scheduler.log(RecordType.COMPLETED, raw)
     tell: dict[str, list[Any]] = {}
     offset = scheduler.wall_ns - scheduler.now_ns
@@ -36,7 +37,7 @@ def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
         if run.is_graph:
             scheduler.stirred[run.no] = run
         else:
-            tell.setdefault(run.session, []).append([run.seq, nodes, values])
+            tell.setdefault(run.session, []).append([run.seq, list(nodes), values])
         if not run.frames or run.frames[-1][1] is not raw:
             run.frames.append((offset, raw))
         if run.rare.ended:
@@ -56,7 +57,7 @@ def on_spawned(scheduler: Scheduler, message: msg.Spawned) -> None:
     scheduler.log(RecordType.SPAWNED, message.raw)
 
 
-def add_spawned(scheduler: Scheduler, run: Run, nodes: list[int]) -> None:
+def add_spawned(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> None:
     """Attach what these finished nodes wanted to add."""
     for node in [n for n in nodes if n in run.rare.spawned]:
         block, _ = run.own_rare().spawned.pop(node)

@@ -137,7 +137,7 @@ class WorkerPool:
         if worker is None:
             self.discarded += sum(len(group[2]) for group in message.groups)
             return
-        finished: list[tuple[Run, list[int], list[Any], int, list[int]]] = []
+        finished: list[tuple[Run, Sequence[int], list[Any], int, list[int]]] = []
         whole = True
         for serial, run_no, nodes, values, started_ns, ends in message.groups:
             count = len(nodes)
@@ -147,9 +147,10 @@ class WorkerPool:
                 finished += self._finish_singly(worker, serial, nodes, values, started_ns, ends)
                 continue
             at = serial - group.base
-            if group.run.no != run_no or group.nodes[at : at + count] != nodes:
+            mine = group.nodes[at : at + count]
+            if group.run.no != run_no or mine[0] != nodes[0] or mine[-1] != nodes[-1]:
                 raise ProtocolError(f"worker {worker.id} answered for other nodes than lease {serial} has")
-            finished.append((group.run, nodes, values, started_ns, ends))
+            finished.append((group.run, mine, values, started_ns, ends))
             self.average_ns = smoothed(self.average_ns, ends[-1] / count)
             worker.tasks += count
             worker.passed = max(worker.passed, serial + count - 1)
@@ -159,9 +160,9 @@ class WorkerPool:
 
     def _finish_singly(
         self, worker: PoolWorker, serial: int, nodes: list[int], values: list[Any], started_ns: int, ends: list[int]
-    ) -> list[tuple[Run, list[int], list[Any], int, list[int]]]:
+    ) -> list[tuple[Run, Sequence[int], list[Any], int, list[int]]]:
         """Part of these leases was given up meanwhile: keep the others."""
-        kept: list[tuple[Run, list[int], list[Any], int, list[int]]] = []
+        kept: list[tuple[Run, Sequence[int], list[Any], int, list[int]]] = []
         before = 0
         for i, node in enumerate(nodes):
             group = worker.book.finish(serial + i, 1)

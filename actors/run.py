@@ -171,7 +171,7 @@ class Run:
         """Data and control parents."""
         return [] if self.columns is None else self.columns.parents(node)
 
-    def build_items(self, kind: Kind, nodes: list[int]) -> list[Any]:
+    def build_items(self, kind: Kind, nodes: Sequence[int]) -> list[Any]:
         """What each of the nodes of one kind is sent: its stored item and its parents' results."""
         items = self.items
         if kind.shape == "parents":
@@ -202,7 +202,7 @@ class Run:
             state[node] = READY
         return found
 
-    def lease(self, nodes: list[int]) -> list[int]:
+    def lease(self, nodes: Sequence[int]) -> Sequence[int]:
         """Mark nodes LEASED that are READY; returns those (all, unless the run was stirred by a cancel)."""
         state = self.state
         if self.stirred:
@@ -214,7 +214,7 @@ class Run:
                 state[node] = LEASED
         return nodes
 
-    def succeed(self, nodes: list[int], values: list[Any]) -> list[int]:
+    def succeed(self, nodes: Sequence[int], values: list[Any]) -> list[int]:
         """Enter results; returns the nodes that became READY. Children that must be skipped are settled on the way.
 
         This is the hot loop of the engine: about 0.5 us a node with three parents.
@@ -353,8 +353,10 @@ class Run:
         return self.state[node] == PENDING and self.kind(node).trigger is TriggerRule.ANY_SUCCEEDED
 
 
-def _consecutive(nodes: list[int]) -> bool:
+def _consecutive(nodes: Sequence[int]) -> bool:
     """Whether the nodes are n, n + 1, n + 2, ... in this order, so that a slice can stand for them."""
+    if type(nodes) is range:
+        return bool(nodes)
     return bool(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes) and nodes == list(range(nodes[0], nodes[-1] + 1))
 
 

@@ -92,21 +92,24 @@ class Scheduler:
                 if nodes:
                     self._grant(worker, run, nodes)
 
-    def _grant(self, worker: int, run: Run, nodes: list[int]) -> None:
+    def _grant(self, worker: int, run: Run, nodes: Sequence[int]) -> None:
         columns = run.columns
         if columns is None or columns.kind_of is None:
-            groups = {0: nodes}
-        else:
-            groups = {}
-            kind_of = columns.kind_of
-            for node in nodes:
-                groups.setdefault(kind_of[node], []).append(node)
+            self._grant_kind(worker, run, run.kinds[0], nodes)
+            return
+        groups: dict[int, list[int]] = {}
+        kind_of = columns.kind_of
+        for node in nodes:
+            groups.setdefault(kind_of[node], []).append(node)
         for index, members in groups.items():
-            kind = run.kinds[index]
-            tried = [run.rare.attempts.get(n, 0) + 1 for n in members] if run.rare.attempts else None
-            self._out.append(msg.Grant(worker, run, kind, members, tried, run.build_items(kind, members)))
+            self._grant_kind(worker, run, run.kinds[index], members)
 
-    def queue(self, run: Run, nodes: list[int], front: bool = False) -> None:
+    def _grant_kind(self, worker: int, run: Run, kind: Kind, nodes: Sequence[int]) -> None:
+        failed = run.rare.attempts
+        attempts = [failed.get(n, 0) + 1 for n in nodes] if failed else None
+        self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes)))
+
+    def queue(self, run: Run, nodes: Sequence[int], front: bool = False) -> None:
         """Put READY nodes into the queues of their node types and classes."""
         if not nodes:
             return
@@ -123,7 +126,7 @@ class Scheduler:
         for members in groups.values():
             self._push(kinds[kind_of[members[0]]], run, members, front)
 
-    def _push(self, kind: Kind, run: Run, nodes: list[int], front: bool) -> None:
+    def _push(self, kind: Kind, run: Run, nodes: Sequence[int], front: bool) -> None:
         queue = self.ready[kind.node_type]
         if front:
             queue.push_front(kind.priority, run, nodes)

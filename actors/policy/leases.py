@@ -10,7 +10,7 @@ Invariant: `held` is the number of open serials; groups without an open serial a
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 R = TypeVar("R")
@@ -21,7 +21,7 @@ class LeaseGroup(Generic[R]):
 
     __slots__ = ("attempts", "base", "kind", "left", "nodes", "open", "run")
 
-    def __init__(self, base: int, run: R, kind: Any, nodes: list[int]) -> None:
+    def __init__(self, base: int, run: R, kind: Any, nodes: Sequence[int]) -> None:
         self.base = base
         self.run = run
         self.kind = kind
@@ -41,7 +41,7 @@ class LeaseBook(Generic[R]):
         self.held = 0
         self.next_serial = 1
 
-    def grant(self, run: R, kind: Any, nodes: list[int]) -> LeaseGroup[R]:
+    def grant(self, run: R, kind: Any, nodes: Sequence[int]) -> LeaseGroup[R]:
         """Open a lease for each node, with the next serials."""
         group = LeaseGroup(self.next_serial, run, kind, nodes)
         self._bases.append(group.base)

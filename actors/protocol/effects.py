@@ -6,6 +6,7 @@ until the log is durable up to there (rule R3).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class LeaseWork(NamedTuple):
     serial: int
     run: Run
     kind: Kind
-    nodes: list[int]
+    nodes: Sequence[int]
     attempts: list[int] | None
     items: list[Any]
 

@@ -7,6 +7,7 @@ unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.protocol.graph import GraphColumns
@@ -214,7 +215,7 @@ class Grant(NamedTuple):
     worker: int
     run: Run
     kind: Kind
-    nodes: list[int]
+    nodes: Sequence[int]
     attempts: list[int] | None
     items: list[Any]
 
@@ -223,7 +224,7 @@ class Finished(NamedTuple):
     """Pool to scheduler: results under valid leases. `raw` is None when only part of the frame was valid."""
 
     pid: int
-    groups: list[tuple[Run, list[int], list[Any], int, list[int]]]
+    groups: list[tuple[Run, Sequence[int], list[Any], int, list[int]]]
     raw: bytes | None
 
 

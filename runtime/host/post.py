@@ -82,7 +82,9 @@ class WorkerPost(Post):
         """Send the work of this turn as one frame, or several where it would be too large."""
         if not self.leases:
             return
-        groups = [[e.serial, e.run.no, e.run.key, e.kind.no, e.nodes, e.attempts or 0, e.items] for e in self.leases]
+        groups = [
+            [e.serial, e.run.no, e.run.key, e.kind.no, list(e.nodes), e.attempts or 0, e.items] for e in self.leases
+        ]
         self.leases = []
         self._send_groups(groups)
 
