@@ -37,7 +37,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
 from runtime.signals import SigtermGuard
-from runtime.storage.folder import StateFolder
+from runtime.storage.folder import UNNAMED, StateFolder
 from runtime.submitter import Submitter
 from runtime.views import RunStatus
 
@@ -234,7 +234,7 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     """A client of a new session, not started. Makes the folder, so that what is wrong with it is said at once."""
     if inside_worker():
         raise NestedRuntime("a Runtime cannot be opened inside a worker")
-    with StateFolder.open(config.state_dir) as folder:
+    with StateFolder.open(config.state_dir, holder_pid=UNNAMED) as folder:
         blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
     session = f"{int(time.time()):x}{os.urandom(4).hex()}"
     return EngineClient(starter or ProcessStarter(config.to_wire()), session, blobs)

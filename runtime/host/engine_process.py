@@ -25,6 +25,7 @@ from actors.persister import Persister
 from actors.protocol.errors import InternalError, MainspringError
 from actors.replay import Replay
 from actors.scheduler import Scheduler
+from runtime.errors import error_to_wire
 from runtime.host.engine_host import EngineHost
 from runtime.host.launch import WorkerStarter
 from runtime.host.log_thread import LogThread
@@ -38,9 +39,6 @@ from runtime.storage.wal import LogWriter
 
 GC_THRESHOLD: Final = (50_000, 20, 50)
 """Most objects of the engine live as long as their run: looking for cycles among them every 700 is waste."""
-_OPENERS_S: Final = 2.0
-"""Programs that open the same folder at the same time hold its lock for a moment each, before their engines start; an
-engine that gave up at once would be refused by one that is refused in turn."""
 SWITCH_S: Final = 0.0005
 """The log's thread gets the interpreter back after a sync within this time."""
 
@@ -51,22 +49,23 @@ def run(config: dict[str, Any], fds: list[int], spawner: socket.socket) -> None:
     try:
         code = _serve(config, face, WorkerStarter(spawner))
     except MainspringError as refused:
-        _say(face, refused.code, refused.message)
+        _say(face, refused)
         code = 1
     except BaseException as bug:
-        _say(face, InternalError.code, f"the engine failed: {bug!r}")
+        _say(face, InternalError(f"the engine failed: {bug!r}"))
         raise
     if code:
         sys.exit(code)
 
 
-def _say(face: Link, code: str, text: str) -> None:
-    face.send(b"Y" + orjson.dumps([text, code]), control=True)
+def _say(face: Link, error: MainspringError) -> None:
+    wire = error_to_wire(error)
+    face.send(b"Y" + orjson.dumps([wire["message"], wire["code"], wire["args"]]), control=True)
 
 
 def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
     holder = config.get("face_pid") or os.getpid()
-    with StateFolder.open(config["state_dir"], holder_pid=holder, patience_s=_OPENERS_S) as folder:
+    with StateFolder.open(config["state_dir"], holder_pid=holder) as folder:
         blobs = BlobStore(folder.blobs_path, config["durability"] == "fsync")
         node_types = config["node_types"]
         names = [n["name"] for n in node_types]

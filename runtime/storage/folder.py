@@ -50,11 +50,15 @@ _HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 """What a fresh file system or the desktop puts into a new folder."""
 _LOOK_S: Final = 0.002
 """Between two tries for the lock."""
-_UNNAMED_S: Final = 0.05
-"""A new holder needs microseconds between taking the lock and writing its pid; 50 ms is plenty."""
+_MOMENT_S: Final = 0.05
+"""What passes between a kill and the death. A holder that lives longer is named."""
+_OPENING_S: Final = 2.0
+"""A holder without a name is about to open, or only looks whether it could; that is over soon, one way or the other."""
 _GONE_S: Final = 3.0
 """The engine of a program that was killed ends within a second (rule R4); the rest is for a busy machine. Whoever
 restarts the program at once is not refused for its sake."""
+UNNAMED: Final = 0
+"""Holder's pid of those who only look: nobody is refused in their name."""
 
 _TEXTS: Final = {
     errno.EACCES: "permission denied",
@@ -91,7 +95,6 @@ class StateFolder:
         owner: bool = True,
         *,
         holder_pid: int | None = None,
-        patience_s: float = 0.0,
         files: Files | None = None,
     ) -> StateFolder:
         """Open a state folder.
@@ -101,7 +104,7 @@ class StateFolder:
             create: Make it, and its parents, where missing. Needs `owner`.
             owner: Take the lock. Without, the folder is only read, beside whoever owns it.
             holder_pid: Pid to name to a second opener; this process by default. The lock lives with this process.
-            patience_s: How long to wait for a holder that is alive; one that has died is waited for anyway.
+                UNNAMED for a short look, so that openers at the same time wait for each other instead of refusing.
             files: The seam to the disk.
 
         Returns:
@@ -128,7 +131,7 @@ class StateFolder:
             if identity is None:
                 _refuse_foreign(name, files, create=create and owner)
             if owner:
-                lock_fd = _take_lock(name, holder_pid or os.getpid(), patience_s)
+                lock_fd = _take_lock(name, os.getpid() if holder_pid is None else holder_pid)
                 identity = _read_identity(name, files) or _make_identity(name, files)
                 for part in (LOG_NAME, BLOBS_NAME):
                     files.make_folder(os.path.join(name, part))
@@ -255,15 +258,14 @@ def _make_identity(name: str, files: Files) -> dict[str, Any]:
     return identity
 
 
-def _take_lock(name: str, holder_pid: int, patience_s: float) -> int:
+def _take_lock(name: str, holder_pid: int) -> int:
     """Take the lock and write the pid; return the descriptor that holds it."""
     fd = os.open(os.path.join(name, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     begun = time.monotonic()
     try:
         while not _locked(fd):
             pid = _holder(fd)
-            patience = patience_s if pid and _alive(pid) else max(patience_s, _GONE_S if pid else _UNNAMED_S)
-            if time.monotonic() - begun >= patience:
+            if time.monotonic() - begun >= _patience_s(pid, holder_pid):
                 who = f"process {pid}" if pid else "another process"
                 raise StateFolderInUse(f"state folder {name} is in use by {who}", pid)
             time.sleep(_LOOK_S)
@@ -272,6 +274,16 @@ def _take_lock(name: str, holder_pid: int, patience_s: float) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def _patience_s(pid: int, own_pid: int) -> float:
+    """How long to wait for this holder before it is named to the caller."""
+    if pid == UNNAMED:
+        return _OPENING_S
+    before = pid == own_pid and pid != os.getpid()  # the face of this engine is that of the engine that died
+    if before or not _alive(pid):
+        return _GONE_S
+    return _MOMENT_S
 
 
 def _locked(fd: int) -> bool:

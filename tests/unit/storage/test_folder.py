@@ -23,7 +23,7 @@ from actors.protocol.errors import (
     StateFolderInUse,
 )
 from runtime.storage.files import ASIDE, DiskFiles
-from runtime.storage.folder import IDENTITY_NAME, LOCK_NAME, StateFolder
+from runtime.storage.folder import IDENTITY_NAME, LOCK_NAME, UNNAMED, StateFolder
 
 
 class Refusing(DiskFiles):
@@ -232,7 +232,8 @@ def test_closing_twice_is_harmless(tmp_path: Path) -> None:
     assert not folder.owner
 
 
-def test_a_lock_without_pid_still_refuses(tmp_path: Path) -> None:
+def test_a_lock_without_pid_still_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime.storage.folder, "_OPENING_S", 0.01)
     StateFolder.open(tmp_path).close()
     fd = os.open(tmp_path / LOCK_NAME, os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
@@ -270,10 +271,14 @@ def test_an_engine_that_does_not_end_is_named_at_last(
     assert caught.value.pid == zombie
 
 
-def test_whoever_has_patience_waits_for_a_holder_that_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = StateFolder.open(tmp_path)
+@pytest.mark.parametrize("own_pid", [os.getppid(), UNNAMED])
+def test_who_only_looks_and_the_own_engine_of_before_are_waited_for(
+    tmp_path: Path, own_pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime.storage.folder, "_MOMENT_S", 0.0)
+    left = StateFolder.open(tmp_path, holder_pid=own_pid)
     monkeypatch.setattr(time, "sleep", lambda _: left.close())
-    StateFolder.open(tmp_path, patience_s=30.0).close()
+    StateFolder.open(tmp_path, holder_pid=own_pid).close()
     assert not left.owner
 
 
