@@ -283,7 +283,6 @@ class WorkerPool:
         if was is WorkerState.STARTING:
             self.wanted = max(0, self.wanted - 1)
         worker.move(WorkerEvent.EXITED)
-        held_any = worker.book.held > 0
         guilty = self._guilty(worker, message)
         give_back(
             self,
@@ -297,7 +296,7 @@ class WorkerPool:
                 node = group.nodes[serial - group.base]
                 started = message.started_ns or self.now_ns
                 self._out.append(msg.AttemptFailed(group.run, node, failure, worker.pid, started, self.now_ns))
-        healthy = was in (WorkerState.DRAINING, WorkerState.KILLING) or (held_any and was is WorkerState.READY)
+        healthy = was in (WorkerState.DRAINING, WorkerState.KILLING) or bool(guilty)
         reason = worker.boot_error or worker.drain_reason or message.status
         if was is WorkerState.STARTING:
             self.trouble = reason
@@ -307,11 +306,19 @@ class WorkerPool:
             self._out.append(self.want(f"worker {worker.id} ended: {reason}"))
 
     def _guilty(self, worker: PoolWorker, message: msg.WorkerExited) -> dict[int, dict[str, Any]]:
-        """The attempts that this death ends, with their failures; all other leases go back untouched."""
+        """The attempts that this death ends, with their failures; all other leases go back untouched.
+
+        A worker that dies between two tasks dies of one of those it claimed (a result that cannot be handled, memory):
+        the first open one is blamed, so that no task can kill workers for ever. A new worker claims singly, so the
+        innocent ones get away before the guilty one comes to its turn.
+        """
         stopped = {s: e for s, e in worker.stops.items() if e.stage > 1 and worker.book.find(s) is not None}
         if stopped:
             return {s: stop_failure(e, message) for s, e in stopped.items()}
-        running = message.claimed if self.is_async else tuple(s for s in message.claimed if s == message.current)
+        claimed = [s for s in message.claimed if worker.book.find(s) is not None]
+        running = claimed
+        if not self.is_async:
+            running = [message.current] if message.current in claimed else claimed[:1]
         found: dict[int, dict[str, Any]] = {}
         for serial in running:
             asked = worker.stops.get(serial)
