@@ -58,9 +58,17 @@ class EngineCore:
         scheduler: Fresh, or filled by `actors.replay`.
         persister: Continuing the log after its last record.
         node_types: Wire forms of the node types.
+        facts: What the host adds to what the engine says of itself.
     """
 
-    def __init__(self, scheduler: Scheduler, persister: Persister, node_types: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        persister: Persister,
+        node_types: Sequence[dict[str, Any]],
+        facts: dict[str, Any] | None = None,
+    ) -> None:
+        self.facts = facts or {}
         self.scheduler = scheduler
         self.persister = persister
         self.pools = {n["name"]: WorkerPool(n) for n in node_types}

@@ -108,6 +108,7 @@ class Queries:
     def _engine(self, message: msg.Queried) -> dict[str, Any]:
         core = self._core
         return {
+            **core.facts,
             "state": str(core.supervisor.state),
             "log": asdict(core.persister.statistics()),
             "runs_live": len(core.scheduler.book.live),

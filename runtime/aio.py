@@ -276,6 +276,10 @@ class AsyncRuntime(AsyncSubmitter):
         found: dict[str, Any] = await answer_of(self._client, self._client.ask("engine", {}))
         return found
 
+    async def processes(self) -> list[dict[str, Any]]:
+        """Every process of this runtime; see `runtime.engine.Runtime.processes`."""
+        return views.read_processes(await self.statistics())
+
     async def close(self, drain: bool = True, timeout: float | None = None) -> None:
         """Stop: take nothing more, and end the engine. Again is harmless. See `runtime.engine.Runtime.close`.
 

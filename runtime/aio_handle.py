@@ -17,7 +17,7 @@ from runtime.handle import POLL_MAX_S, POLL_S
 from runtime.handle_base import Handle, node_name
 from runtime.host.client import EngineClient, read_answer
 from runtime.host.pending import ENDED, ERROR, OPEN, VALUE, Pending, Query
-from runtime.views import Counts, NodeStatus, Progress, ResultRow, RunStatus, StoryEvent
+from runtime.views import Counts, NodeStatus, Output, Progress, ResultRow, RunStatus, StoryEvent
 
 if TYPE_CHECKING:
     from runtime.flow import Node
@@ -72,6 +72,10 @@ class AsyncHandle(Handle):
     async def why(self) -> str:
         """Why it is not running now, in words. Raises UnknownRun."""
         return str((await self._ask(views.ask_why(self.run_id)))["text"])
+
+    async def output(self) -> Output:
+        """What the latest attempt printed; as `runtime.handle_base.SyncHandle.output`."""
+        return views.read_output(await self._ask(views.ask_output(self.run_id)))
 
     async def _ask(self, request: views.Request) -> Any:
         return await answer_of(self._client, self._client.ask(*request))

@@ -194,6 +194,10 @@ class Runtime(Submitter):
         found: dict[str, Any] = self._client.answer_of(self._client.ask("engine", {}))
         return found
 
+    def processes(self) -> list[dict[str, Any]]:
+        """Every process of this runtime: `role` ("face", "spawner", "engine", "worker"), `pid`, `node_type` of workers."""
+        return views.read_processes(self.statistics())
+
     # --- the end --------------------------------------------------------------------------------------------------
 
     def close(self, drain: bool = True, timeout: float | None = None) -> None:

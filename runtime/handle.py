@@ -17,7 +17,7 @@ from actors.protocol.states import RunState
 from runtime import outcome, views
 from runtime.handle_base import SyncHandle, node_name
 from runtime.host.pending import ENDED, ERROR, OPEN, VALUE
-from runtime.views import Counts, NodeStatus, Progress, RunStatus, StoryEvent
+from runtime.views import Counts, NodeStatus, Output, Progress, RunStatus, StoryEvent
 
 if TYPE_CHECKING:
     from runtime.flow import Node
@@ -140,6 +140,17 @@ class NodeView:
         """Why it is not running now. Raises MissingNode, UnknownRun."""
         run = self._run
         return str(run._ask(views.ask_why(run.run_id, self.name))["text"])
+
+    def output(self) -> Output:
+        """What the latest attempt printed: its beginning and its end, when it was much.
+
+        The engine keeps it for the latest thousand attempts that printed something; it is not in the log.
+
+        Raises:
+            MissingNode, UnknownRun: There is no such node or run.
+        """
+        run = self._run
+        return views.read_output(run._ask(views.ask_output(run.run_id, self.name)))
 
     def cancel(self) -> bool:
         """Cancel this node only; as `RunHandle.cancel`. Nodes that need its result are skipped."""

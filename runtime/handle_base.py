@@ -12,7 +12,7 @@ from actors.protocol.errors import MissingNode, WaitTimeout
 from runtime import views
 from runtime.flow import Node
 from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, Numbered
-from runtime.views import ResultRow, StoryEvent
+from runtime.views import Output, ResultRow, StoryEvent
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -90,6 +90,17 @@ class SyncHandle(Handle):
             UnknownRun: The engine no longer keeps it.
         """
         return str(self._ask(views.ask_why(self.run_id))["text"])
+
+    def output(self) -> Output:
+        """What the latest attempt printed: its beginning and its end, when it was much.
+
+        The engine keeps it for the latest thousand attempts that printed something; it is not in the log. A run of
+        several nodes is asked node by node: `run.node(id).output()`.
+
+        Raises:
+            MissingNode: The run has several nodes. UnknownRun: It is not known any more.
+        """
+        return views.read_output(self._ask(views.ask_output(self.run_id)))
 
     def _ask(self, request: views.Request) -> Any:
         return self._client.answer_of(self._client.ask(*request))

@@ -8,6 +8,7 @@ Times are nanoseconds since the epoch (wall clock); None means "not yet".
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -207,3 +208,22 @@ def read_runs(reply: Mapping[str, Any]) -> list[RunStatus]:
         RunStatus(run_id, name or "", RunState(state), Counts(*counts), created_ns, ended_ns)
         for run_id, name, state, counts, created_ns, ended_ns in reply["rows"]
     ]
+
+
+def read_output(reply: Mapping[str, Any]) -> Output:
+    """The reply to `ask_output`."""
+    return Output(reply["text"], reply["truncated"])
+
+
+def read_processes(statistics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The processes in what the engine says of itself, this one first."""
+    found: list[dict[str, Any]] = [
+        {"role": "face", "pid": os.getpid(), "node_type": None},
+        {"role": "spawner", "pid": statistics["spawner_pid"], "node_type": None},
+        {"role": "engine", "pid": statistics["pid"], "node_type": None},
+    ]
+    for pool in statistics["pools"]:
+        for worker in pool["workers"]:
+            if worker["pid"]:
+                found.append({"role": "worker", "pid": worker["pid"], "node_type": pool["node_type"]})
+    return found

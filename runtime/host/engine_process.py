@@ -80,7 +80,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
         known = {run.key for book in (scheduler.book.live, scheduler.book.finished) for run in book.values()}
         blobs.sweep(known.__contains__)
-        core = EngineCore(scheduler, persister, node_types)
+        core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
         recovery = {**found, **_summary(report)}
         worker_config = {
             "blobs": folder.blobs_path,
