@@ -106,12 +106,22 @@ def observed(pool: WorkerPool, message: msg.WorkerObserved) -> None:
             _stop(pool, worker, serial, TIMEOUT)
         elif timeout:
             pool.put(fx.WakeAt(started_ns + timeout))
-    if message.stopped and worker.state is WorkerState.READY and worker.book.held:
+    if message.stopped is not None:
+        _look_frozen(pool, worker, stopped=message.stopped)
+    if pool.recycle_rss is not None and message.rss_bytes > pool.recycle_rss and worker.state is WorkerState.READY:
+        pool.replace(worker, f"resident memory of {message.rss_bytes} bytes")
+
+
+def _look_frozen(pool: WorkerPool, worker: PoolWorker, *, stopped: bool) -> None:
+    """A worker that is stopped at two looks in a row is given up; a debugger stops it for a moment only."""
+    if not (stopped and worker.book.held and worker.state in (WorkerState.READY, WorkerState.DRAINING)):
+        worker.frozen_ns = 0
+    elif not worker.frozen_ns:
+        worker.frozen_ns = pool.now_ns
+    else:
         worker.drain_reason = "frozen"
         worker.move(WorkerEvent.KILL)
         pool.put(fx.SignalWorker(worker.id, "KILL"))
-    if pool.recycle_rss is not None and message.rss_bytes > pool.recycle_rss and worker.state is WorkerState.READY:
-        pool.replace(worker, f"resident memory of {message.rss_bytes} bytes")
 
 
 def _running(pool: WorkerPool, message: msg.WorkerObserved) -> list[tuple[int, int]]:

@@ -40,6 +40,7 @@ class PoolWorker:
         "current",
         "current_started_ns",
         "drain_reason",
+        "frozen_ns",
         "id",
         "idle_since_ns",
         "pid",
@@ -63,6 +64,7 @@ class PoolWorker:
         self.busy_since_ns = 0
         self.revoking = False
         self.stuck = False
+        self.frozen_ns = 0
         self.passed = 0
         self.boot_error = ""
         self.drain_reason = ""

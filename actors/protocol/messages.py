@@ -153,7 +153,8 @@ class WorkerLogged(NamedTuple):
 class WorkerObserved(NamedTuple):
     """Read from the lease table: what runs now, since when; counters for recycling.
 
-    `running` is for asyncio workers. Serials up to `passed` were claimed or passed over.
+    `running` is for asyncio workers. Serials up to `passed` were claimed or passed over. `stopped` says whether the
+    process is frozen by a signal; None when nobody looked.
     """
 
     worker: int
@@ -161,7 +162,7 @@ class WorkerObserved(NamedTuple):
     started_ns: int
     rss_bytes: int
     tasks_done: int
-    stopped: bool = False
+    stopped: bool | None = None
     running: tuple[int, ...] = ()
     passed: int = 0
 

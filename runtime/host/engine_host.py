@@ -223,7 +223,7 @@ class EngineHost:
             if post is None:
                 continue
             serial, started_ns = post.table.current()
-            stopped = look and post.pid > 0 and is_stopped(post.pid)
+            stopped = is_stopped(post.pid) if look and post.pid > 0 else None
             pulse = post.table.pulse()
             running = self._running(post) if post.is_async else ()
             events.append(

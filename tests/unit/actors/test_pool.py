@@ -26,11 +26,32 @@ def test_s07_a_result_of_an_attempt_that_was_given_up_is_discarded() -> None:
     rig.submit(1)
     ((worker, serial, node),) = rig.leases()
     rig.observe(worker, serial, rig.now_ns, stopped=True)
+    rig.observe(worker, serial, rig.now_ns, stopped=True)
     assert [e.signal for e in rig.taken(fx.SignalWorker)] == ["KILL"]
     rig.die(worker, serial, (serial,))
     rig.succeed(worker, serial, node, value=7)
     assert rig.told("R") == []
     assert rig.ask("status", run="s-1")["state"] == "running"
+
+
+def test_s07_a_worker_that_is_stopped_for_a_moment_is_not_given_up() -> None:
+    rig = Rig()
+    rig.submit(1)
+    ((worker, serial, _),) = rig.leases()
+    for stopped in (True, None, False, True, False, None, True):
+        rig.observe(worker, serial, rig.now_ns, stopped=stopped)
+    assert rig.taken(fx.SignalWorker) == []
+
+
+def test_s07_a_draining_worker_that_is_frozen_is_given_up_too() -> None:
+    rig = Rig(node_type(recycle_rss_bytes=100))
+    rig.submit(1)
+    ((worker, serial, _),) = rig.leases()
+    rig.say(msg.WorkerObserved(worker, serial, rig.now_ns, 200, 0))
+    assert rig.taken(fx.DrainWorker) == [fx.DrainWorker(worker)]
+    rig.observe(worker, serial, rig.now_ns, stopped=True)
+    rig.observe(worker, serial, rig.now_ns, stopped=True)
+    assert [e.signal for e in rig.taken(fx.SignalWorker)] == ["KILL"]
 
 
 def test_escalation_asks_then_terminates_then_kills() -> None:
