@@ -1,18 +1,19 @@
 """Waiting in scenarios: for what worker processes write into files, and for processes to go. Always with a deadline.
 
-A scenario crosses processes, so nobody can signal the test; it looks every `TICK_S` and says what it waited for when the
-time is over. Workers write with `tests.scenarios.handlers.note`, one line for each thing that happened.
+A scenario crosses processes, so nobody can signal the test; it looks every `TICK_S` and says what it waited for when
+the time is over. Workers write with `tests.scenarios.handlers.note`, one line for each thing that happened.
 """
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
+
+import psutil
 
 T = TypeVar("T")
 
@@ -42,12 +43,12 @@ def until(holds: Callable[[], T], what: str, timeout_s: float = PATIENCE_S) -> T
             return found
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s} s: {what}")
-        tick()
+        pause(TICK_S)
 
 
-def tick() -> None:
-    """Let a moment pass."""
-    select.select([], [], [], TICK_S)
+def pause(seconds: float) -> None:
+    """Let time pass: only where the scenario itself is about time, such as a process that stays frozen for a while."""
+    select.select([], [], [], seconds)
 
 
 def lines(path: Path) -> list[Line]:
@@ -78,12 +79,19 @@ def words(path: Path) -> Counter[str]:
 
 def alive(pid: int) -> bool:
     """Whether there is such a process; a zombie is none."""
+    return _state(pid) not in ("", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
+
+def stopped(pid: int) -> bool:
+    """Whether the process was stopped by a signal."""
+    return _state(pid) == psutil.STATUS_STOPPED
+
+
+def _state(pid: int) -> str:
     try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    return state not in "ZX"
+        return str(psutil.Process(pid).status())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def await_gone(pids: Iterable[int], timeout_s: float = PATIENCE_S) -> None:
