@@ -195,7 +195,7 @@ class Runtime(Submitter):
         return found
 
     def processes(self) -> list[dict[str, Any]]:
-        """Every process of this runtime: `role` ("face", "spawner", "engine", "worker"), `pid`, `node_type` of workers."""
+        """Every process of this runtime: `role` (face, spawner, engine, worker), `pid`, and `node_type` of workers."""
         return views.read_processes(self.statistics())
 
     # --- the end --------------------------------------------------------------------------------------------------
