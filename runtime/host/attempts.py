@@ -112,8 +112,7 @@ class AttemptRunner:
                 context.close()
 
     def settle(self, value: Any, pickle: bool, blob_key: str) -> Any:
-        """A result as the text that is kept, encoded now, because what it holds may be changed later. Awaits
-        coroutines.
+        """A result as it is kept: a copy or its text, because what it holds may be changed later. Awaits coroutines.
 
         Raises:
             HandlerRefused: It is a generator. PayloadRefused: it cannot be stored.

@@ -250,10 +250,7 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
 
 
 def _forget_in_forks(launcher: Launcher) -> None:
-    """A fork of the host must not hold our socket: the spawner would not see that the host ended.
-
-    And nobody owns a fork.
-    """
+    """A fork of the host lets go of our socket and of the spawner, which belong to its parent."""
     known = weakref.ref(launcher)
 
     def in_child() -> None:

@@ -272,13 +272,16 @@ def test_what_was_claimed_behind_a_long_task_can_be_taken_back(shared: Rig, tmp_
 
 @pytest.mark.slow
 def test_each_lease_ends_once_or_is_revoked(shared: Rig) -> None:
-    """Tasks of very different lengths, stops and revocations at any moment: the claims of the one race all others."""
+    """Tasks of very different lengths, stops and revocations at any moment: the claims of the one race all others.
+
+    Fewer serials than the table has slots: the engine's care for slots that are not passed yet is not repeated here.
+    """
     draw = random.Random(20261129)
     kind = shared.kind("rest", "one")
     revoked: set[int] = set()
     everything: list[int] = []
     for _ in range(40):
-        seconds = [draw.choice([0.0] * 30 + [0.0005, 0.012]) for _ in range(draw.randrange(1, 200))]
+        seconds = [draw.choice([0.0] * 30 + [0.0005, 0.012]) for _ in range(draw.randrange(1, 100))]
         first = shared.lease(kind, seconds)
         everything += range(first, first + len(seconds))
         shared.pump(draw.choice([0.0, 0.001, 0.01]))
