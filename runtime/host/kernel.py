@@ -21,8 +21,10 @@ _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _STAT_PARENT: Final = 1
 _STAT_START: Final = 19
-_ROUNDS_MAX: Final = 8
-"""Looks at all processes; a second one finds those forked during the first."""
+_ROUNDS_MAX: Final = 20
+_QUIET_ROUNDS: Final = 2
+"""Looks at all processes in a row that must find none: one that is inside `exec` shows no environment for a moment."""
+_ROUND_S: Final = 0.005
 
 
 def _prctl(option: int, value: Any) -> bool:
@@ -131,15 +133,17 @@ def kill_marked(mark: str) -> int:
     carry the mark, in whatever session or group they are. Returns how many were killed. Not found is who cleared its
     environment.
     """
-    wanted, killed = mark.encode(), 0
+    wanted, killed, quiet = mark.encode(), 0, 0
     for _ in range(_ROUNDS_MAX):
         found = [pid for pid in _pids() if pid != os.getpid() and wanted in _environment(pid)]
         for pid in found:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         killed += len(found)
-        if not found:
+        quiet = 0 if found else quiet + 1
+        if quiet == _QUIET_ROUNDS:
             break
+        time.sleep(_ROUND_S)
     return killed
 
 

@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 
+import psutil
 import pytest
 
 from runtime.host import kernel
@@ -35,13 +36,22 @@ def test_marked_processes_are_killed_wherever_they_are() -> None:
     environment = dict(os.environ, **dict([mark.split("=", 1)]))
     with subprocess.Popen(["sleep", "60"]) as other:
         with subprocess.Popen(["sh", "-c", script], env=environment, start_new_session=True) as shell:
-            while len(kernel.child_pids(shell.pid)) < 2:
+            while len(children := kernel.child_pids(shell.pid)) < 2:
                 pass
-            assert kernel.kill_marked(mark) == 3
+            assert kernel.kill_marked(mark) >= 3
             assert shell.wait() == -signal.SIGKILL
         assert kernel.kill_marked(mark) == 0
+        assert not any(_runs(pid) for pid in children)
         assert other.poll() is None
         other.kill()
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is there and no zombie, which its new parent has not reaped yet."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_signalling_who_is_gone_is_no_error() -> None:
