@@ -126,7 +126,7 @@ class AttemptRunner:
         if kind not in _PLAIN_CONTAINERS:
             if kind is CoroutineType or hasattr(kind, "__await__"):
                 value = self._await(value)
-            if isinstance(value, (GeneratorType, AsyncGeneratorType)):
+            if issubclass(type(value), (GeneratorType, AsyncGeneratorType)):
                 raise HandlerRefused("the handler returned a generator, which has no value; return a list instead")
         return encode_result(self._station, value, pickle, blob_key)
 

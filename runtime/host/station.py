@@ -180,7 +180,7 @@ class Station:
             handler: Its handler; None when it was not found.
         """
         kind = _kind_of(exc, stopped, handler is not None)
-        cause = exc.__cause__ if isinstance(exc, PayloadRefused) and exc.__cause__ is not None else exc
+        cause = exc.__cause__ if type(exc) is PayloadRefused and exc.__cause__ is not None else exc
         if stopped:
             _cut_our_end(cause.__traceback__)
             if type(cause).__name__ == "CancelledError":  # how asyncio delivers it
@@ -191,19 +191,21 @@ class Station:
 
 
 def _kind_of(exc: BaseException, stopped: int, found: bool) -> FailureKind:
+    """How an exception counts. By its type, because `isinstance` would ask it for its `__class__`, which may raise."""
     if stopped:
         return STOP_KINDS.get(stopped, FailureKind.CANCELLED)
-    if isinstance(exc, PayloadRefused):
-        return FailureKind.PAYLOAD if isinstance(exc.__cause__, PayloadError) else FailureKind.ERROR
-    if isinstance(exc, SkipNode):
+    kind = type(exc)
+    if kind is PayloadRefused:
+        return FailureKind.PAYLOAD if issubclass(type(exc.__cause__), PayloadError) else FailureKind.ERROR
+    if issubclass(kind, SkipNode):
         return FailureKind.SKIPPED
-    if isinstance(exc, AttemptTimeout):
+    if issubclass(kind, AttemptTimeout):
         return FailureKind.TIMEOUT
-    if isinstance(exc, AttemptCancelled):
+    if issubclass(kind, AttemptCancelled):
         return FailureKind.CANCELLED
-    if isinstance(exc, MemoryError):
+    if issubclass(kind, MemoryError):
         return FailureKind.MEMORY
-    return FailureKind.ERROR if found or isinstance(exc, CallerError) else FailureKind.NO_HANDLER
+    return FailureKind.ERROR if found or issubclass(kind, CallerError) else FailureKind.NO_HANDLER
 
 
 def _cut_our_end(trace: TracebackType | None) -> None:

@@ -280,7 +280,7 @@ class AsyncWorker:
         kind = type(value)
         if kind is CoroutineType or hasattr(kind, "__await__"):
             value = await value
-        if isinstance(value, (GeneratorType, AsyncGeneratorType)):
+        if issubclass(type(value), (GeneratorType, AsyncGeneratorType)):
             raise HandlerRefused("the handler returned a generator, which has no value; return a list instead")
         return encode_result(self.station, value, handler.pickle, run_key)
 

@@ -48,6 +48,7 @@ def test_a_task_of_each_shape(shared: Rig, handler: str, shape: str, item: Any, 
     ("handler", "kind", "type_name"),
     [
         ("refuse", "error", "ValueError"),
+        ("raise_liar", "error", "tests.unit.host.worker_handlers.Liar"),
         ("leave", "error", "SystemExit"),
         ("leave_async", "error", "SystemExit"),
         ("interrupt", "error", "KeyboardInterrupt"),

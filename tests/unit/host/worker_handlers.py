@@ -74,6 +74,16 @@ def raise_own(_: Any) -> None:
     raise OwnConstructor("a", "b")
 
 
+class Liar(Exception):
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("not telling")
+
+
+def raise_liar(_: Any) -> None:
+    raise Liar("what am I")
+
+
 def leave(_: Any) -> None:
     sys.exit("leaving")
 
