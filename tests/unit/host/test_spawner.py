@@ -22,6 +22,7 @@ from runtime.host.launch import Launcher
 
 ENTRIES = "tests.unit.host.spawner_entries"
 DEADLINE_S = 20.0
+pytestmark = pytest.mark.slow
 PROMPT_S = 1.0
 
 
