@@ -152,7 +152,8 @@ def _traceback(exc: BaseException) -> str:
         trace = traceback.TracebackException(type(exc), exc, _without_our_frames(exc.__traceback__), compact=True)
         return "".join(trace.format())
     except BaseException as broken:
-        return f"{type_name(type(exc))}: <traceback could not be written: {type_name(type(broken))}>"
+        where = _safely(lambda: "".join(traceback.format_tb(_without_our_frames(exc.__traceback__))), "")
+        return f"{where}{type_name(type(exc))}: <its causes could not be written: {type_name(type(broken))}>"
 
 
 def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:

@@ -56,6 +56,12 @@ class BrokenEverything(Exception):
         raise RecursionError(name)
 
 
+class Liar(Exception):
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("not telling")
+
+
 class NotText(Exception):
     def __str__(self) -> str:
         return 5  # type: ignore[return-value]  # noqa: PLE0307
@@ -185,6 +191,13 @@ def test_nothing_makes_it_raise(make: Callable[[], BaseException], use_pickle: b
     assert len(failure["message"]) <= limits.MESSAGE_CHARS_MAX
     assert len(orjson.dumps(failure)) < limits.PAYLOAD_INLINE_BYTES_MAX
     printable(str(error)).encode()
+
+
+def test_where_it_was_raised_is_told_even_if_its_causes_cannot_be() -> None:
+    """The standard library asks for its class; the frames need nothing from it."""
+    _, error = travelled(raised(Liar("what am I")))
+    assert "test_failure.py" in error.traceback_text
+    assert error.traceback_text.endswith("Liar: <its causes could not be written: RuntimeError>")
 
 
 def test_endless_recursion_is_short() -> None:
