@@ -39,7 +39,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, MainspringError, PayloadError, QueueFull, TaskFailed
+from actors.protocol.errors import (
+    ConfigurationError,
+    MainspringError,
+    PayloadError,
+    PayloadUnreadable,
+    QueueFull,
+    TaskFailed,
+)
 from actors.protocol.states import FailureKind
 from runtime.calls import BlobNeeded
 from runtime.config import NodeType
@@ -149,8 +156,8 @@ class _Core:
             self._settle(future, None, self._error_of(failed))
         except MainspringError as lost:
             self._settle(future, None, BrokenProcessPool(str(lost)))
-        except BaseException as unreadable:
-            self._settle(future, None, unreadable)
+        except BaseException as unreadable:  # what unpickling a result may raise, SystemExit included
+            self._settle(future, None, BrokenProcessPool(f"the result cannot be unpickled: {unreadable!r}"))
         else:
             self._settle(future, result, None)
         self.hand_over()
@@ -164,7 +171,8 @@ class _Core:
             return BrokenProcessPool(failed.message)
         cause = failed.__cause__
         if failed.kind == FailureKind.PAYLOAD:
-            return pickle.PicklingError(failed.message)
+            unread = PayloadUnreadable.__name__ in failed.message
+            return BrokenProcessPool(failed.message) if unread else pickle.PicklingError(failed.message)
         if cause is None:
             return failed
         remote = getattr(process, "_RemoteTraceback", None)
