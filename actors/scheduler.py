@@ -22,6 +22,7 @@ import orjson
 
 from actors import admission, outcomes
 from actors.books import RunBook
+from actors.policy.parking import Parking
 from actors.policy.ready import ReadyQueue
 from actors.policy.timers import Timers
 from actors.protocol import effects as fx
@@ -51,6 +52,7 @@ class Scheduler:
         self.draining = False
         self.missing_handler = missing_handler
         self.timers: Timers[tuple[int, int]] = Timers()
+        self.parking = Parking()
         self.session_kinds: dict[tuple[str, int], Kind] = {}
         self._out: list[Any] = []
         self.now_ns = 0
@@ -71,6 +73,8 @@ class Scheduler:
             self._on[type(message)](self, message)
         if self.timers:
             self._fire_timers()
+        if self.parking:
+            outcomes.look_for_handlers(self)
         if self.stirred:
             self._report_progress()
         if self.book.crowded or self.lsn >= self._floor_look_lsn:
@@ -258,7 +262,8 @@ class Scheduler:
         return [run.seq, run.key, str(run.run_state()), run.counts(), failed]
 
     def note(self, run: Run, node: int, event: str, detail: str) -> None:
-        run.own_rare().events.append((self.wall_ns, node, event, detail))
+        cause = f"record {self.lsn}"
+        run.own_rare().events.append((self.wall_ns, node, event, f"{detail} ({cause})" if detail else cause))
 
     # --- checks ---------------------------------------------------------------------------------------------------
 
