@@ -18,7 +18,7 @@ from actors.protocol import messages as msg
 from actors.protocol.kinds import Kind
 from actors.protocol.records import RecordType
 from actors.protocol.states import FailureKind, NodeState
-from actors.run import BACKOFF, CANCELLED, CANCELLING, FAILED, PARKED, SKIPPED, Run
+from actors.run import BACKOFF, CANCELLED, CANCELLING, FAILED, PARKED, READY, SKIPPED, Run
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
@@ -141,7 +141,30 @@ def end(
 def _park(scheduler: Scheduler, run: Run, node: int, failure: dict[str, Any]) -> None:
     run.state[node] = PARKED
     run.own_rare().parked[node] = brief(failure)
-    scheduler.note(run, node, "parked", f"no handler: {brief(failure)}")
+    if scheduler.parking.park(run.kind(node).no, (run.no, node), scheduler.now_ns):
+        scheduler.note(run, node, "parked", f"no handler: {brief(failure)}")
+
+
+def look_for_handlers(scheduler: Scheduler) -> None:
+    """Let parked work try again when it is time: see `actors.policy.parking`."""
+    live = scheduler.book.live
+
+    def has(place: tuple[int, int], state: int) -> bool:
+        run = live.get(place[0])
+        return run is not None and run.state[place[1]] == state
+
+    found: dict[int, list[int]] = {}
+    for no, node in scheduler.parking.due(scheduler.now_ns, lambda p: has(p, PARKED), lambda p: has(p, READY)):
+        found.setdefault(no, []).append(node)
+    for no, nodes in found.items():
+        run = live[no]
+        for node in nodes:
+            run.state[node] = READY
+            run.own_rare().parked.pop(node, None)
+        scheduler.queue(run, nodes)
+    due = scheduler.parking.next_ns()
+    if due is not None:
+        scheduler.put(fx.WakeAt(due))
 
 
 def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:

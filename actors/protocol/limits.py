@@ -76,6 +76,10 @@ LOG_PENDING_BYTES_MAX: Final = 64 * MIB
 # --- failure handling ---------------------------------------------------------------------------------------------
 POISON_CRASHES_MAX: Final = 3
 """Crashes of its worker after which a task goes to dead letter."""
+PARKED_LOOK_MIN_NS: Final = 500_000_000
+PARKED_LOOK_MAX_NS: Final = 30_000_000_000
+"""Between two looks for a handler that could not be found: the first soon, for a module that is just being deployed or
+asks at import for a service that is just down; later ones seldom, because each costs an import."""
 RESTARTS_MAX: Final = 5
 """Restarts of one child within RESTART_WINDOW_NS before its supervisor escalates."""
 RESTART_WINDOW_NS: Final = 10_000_000_000

@@ -6,6 +6,7 @@ import orjson
 
 from actors.persister import LogBroken, NoSpace
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import messages as msg
 from tests.unit.actors.rig import Rig, kind
 
@@ -79,6 +80,38 @@ def test_a_missing_handler_parks_the_task_visibly() -> None:
     rig.fail(worker, serial, node, "no-handler")
     assert "no handler" in rig.ask("why", run="s-1")["text"]
     assert rig.told("F") == []
+
+
+def test_s10_parked_work_is_found_when_its_handler_appears() -> None:
+    rig = Rig()
+    rig.submit(3)
+    for worker, serial, node in rig.leases():
+        rig.fail(worker, serial, node, "no-handler")
+    rig.later(limits.PARKED_LOOK_MIN_NS)
+    ((worker, serial, probe),) = rig.leases()
+    rig.fail(worker, serial, probe, "no-handler")
+    rig.later(limits.PARKED_LOOK_MIN_NS)
+    assert rig.leases() == [], "the next look is later than the first"
+    rig.later(limits.PARKED_LOOK_MIN_NS)
+    ((worker, serial, probe),) = rig.leases()
+    rig.succeed(worker, serial, probe)
+    rig.later(limits.PARKED_LOOK_MIN_NS)
+    others = rig.leases()
+    assert sorted(node for *_, node in others) == sorted({0, 1, 2} - {probe})
+    for worker, serial, node in others:
+        rig.succeed(worker, serial, node)
+    assert rig.ask("engine")["nodes_live"] == 0
+
+
+def test_s10_parked_work_that_was_cancelled_is_not_tried_again() -> None:
+    rig = Rig()
+    rig.submit(1)
+    ((worker, serial, node),) = rig.leases()
+    rig.fail(worker, serial, node, "no-handler")
+    rig.say(msg.CancelAsked("s", 1, "s-1", None))
+    rig.later(10 * limits.PARKED_LOOK_MAX_NS)
+    assert rig.leases() == []
+    assert not rig.core.scheduler.parking
 
 
 def test_empty_graph_ends_at_once() -> None:
