@@ -1,4 +1,4 @@
-"""S09, S10: handlers that cannot be imported: broken, gone, or not there yet. Modules are files that the tests write."""
+"""S09, S10: handlers that cannot be imported: broken, gone, or not there yet. The tests write the modules."""
 
 from __future__ import annotations
 
@@ -69,6 +69,11 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
     sys.modules.pop(name, None)
 
 
+def until_parked(task: Any) -> None:
+    """Wait until a task, or a node, is parked."""
+    until(lambda: task.status().state == NodeState.PARKED, f"{task} to be parked")
+
+
 # --- S09 ----------------------------------------------------------------------------------------------------------
 
 
@@ -91,7 +96,7 @@ def test_s09_one_that_cannot_be_started_holds_nobody_up(
                 bad.result(timeout=30)
             assert failed.value.kind == "no-handler"
         else:
-            until(lambda: bad.status().state == NodeState.PARKED, "the third to be parked")
+            until_parked(bad)
             assert "no handler" in bad.why()
             assert bad.cancel()
     assert words(runs) == {str(i): 1 for i in range(9)}
@@ -138,7 +143,7 @@ def test_s10_work_of_a_handler_that_is_gone_waits_visibly_until_the_handler_is_b
     for _ in range(2):  # a restart without the handler changes nothing
         with Runtime(state_dir, node_types=[NodeType("default", workers=1)]) as rt:
             run = rt.handle("old")
-            until(lambda: run.node(1).status().state == NodeState.PARKED, "the old task to be parked")
+            until_parked(run.node(1))
             assert "no handler" in run.why()
             assert "no handler" in run.node(1).why()
             assert run.status().state == RunState.RUNNING
