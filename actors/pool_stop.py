@@ -7,7 +7,7 @@ by looking at the worker from outside, as often as the shortest timeout needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from actors.pool_worker import CANCEL, TIMEOUT, Escalation, PoolWorker
@@ -97,7 +97,7 @@ def observed(pool: WorkerPool, message: msg.WorkerObserved) -> None:
         return
     worker.current, worker.current_started_ns = message.serial, message.started_ns
     worker.passed = max(worker.passed, message.passed)
-    for serial, started_ns in _running(pool, message):
+    for serial, started_ns in _running(message):
         group = worker.book.find(serial)
         if group is None or serial in worker.stops:
             continue
@@ -124,10 +124,11 @@ def _look_frozen(pool: WorkerPool, worker: PoolWorker, *, stopped: bool) -> None
         pool.put(fx.SignalWorker(worker.id, "KILL"))
 
 
-def _running(pool: WorkerPool, message: msg.WorkerObserved) -> list[tuple[int, int]]:
+def _running(message: msg.WorkerObserved) -> Sequence[tuple[int, int]]:
+    """Serials that run, with the time of their start; without those that are just starting."""
     if message.running:
-        return [(serial, message.started_ns) for serial in message.running]
-    return [(message.serial, message.started_ns)] if message.serial else []
+        return [(serial, started_ns) for serial, started_ns in message.running if started_ns]
+    return [(message.serial, message.started_ns)] if message.serial and message.started_ns else []
 
 
 def plan_watch(pool: WorkerPool) -> None:

@@ -153,7 +153,7 @@ class WorkerLogged(NamedTuple):
 class WorkerObserved(NamedTuple):
     """Read from the lease table: what runs now, since when; counters for recycling.
 
-    `running` is for asyncio workers. Serials up to `passed` were claimed or passed over. `stopped` says whether the
+    `running` has serials and starts at asyncio workers. Serials up to `passed` were claimed or passed over. `stopped` says whether the
     process is frozen by a signal; None when nobody looked.
     """
 
@@ -163,7 +163,7 @@ class WorkerObserved(NamedTuple):
     rss_bytes: int
     tasks_done: int
     stopped: bool | None = None
-    running: tuple[int, ...] = ()
+    running: tuple[tuple[int, int], ...] = ()
     passed: int = 0
 
 

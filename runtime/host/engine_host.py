@@ -225,7 +225,7 @@ class EngineHost:
             serial, started_ns = post.table.current()
             stopped = is_stopped(post.pid) if look and post.pid > 0 else None
             pulse = post.table.pulse()
-            running = self._running(post) if post.is_async else ()
+            running = tuple((s, post.table.started_ns(s)) for s in self._running(post)) if post.is_async else ()
             events.append(
                 msg.WorkerObserved(
                     worker, serial, started_ns, pulse.rss_bytes, pulse.tasks_done, stopped, running, post.table.passed()

@@ -120,6 +120,10 @@ class LeaseTable:
         serial = self.words[CURRENT]
         return (serial, self.words[serial & SLOT_MASK]) if serial else (0, 0)
 
+    def started_ns(self, serial: int) -> int:
+        """When the attempt under this serial started (ns, monotonic clock); 0 when it did not."""
+        return int(self.words[serial & SLOT_MASK])
+
     def states(self, serial: int, count: int) -> bytes:
         """The states of consecutive serials, one byte each."""
         starts = ((STATES_OFFSET + slot, length) for slot, length in _pieces(serial, count))

@@ -207,3 +207,14 @@ def test_a_slot_of_the_lease_table_is_not_used_again_before_the_worker_passed_it
     assert limits.PREFETCH_MAX < highest - first <= limits.LEASE_SLOTS - limits.CLAIM_MAX
     rig.observe(worker, first, 1, passed=highest)
     assert rig.leases(), "once the worker passed them, it is given work again"
+
+
+def test_each_task_of_an_asyncio_worker_has_its_own_time() -> None:
+    rig = Rig(node_type(mode="asyncio", slots=10))
+    rig.submit(2, timeout_ns=1000)
+    (worker, first, _), (_, second, _) = rig.leases()
+    start = rig.now_ns
+    rig.later(900, msg.WorkerObserved(worker, 0, 0, 0, 0, running=((first, start), (second, 0))))
+    assert rig.taken(fx.AskCancel) == []
+    rig.later(200, msg.WorkerObserved(worker, 0, 0, 0, 0, running=((first, start), (second, start + 900))))
+    assert rig.taken(fx.AskCancel) == [fx.AskCancel(worker, first, 2)]
