@@ -153,8 +153,8 @@ class WorkerLogged(NamedTuple):
 class WorkerObserved(NamedTuple):
     """Read from the lease table: what runs now, since when; counters for recycling.
 
-    `running` has serials and starts at asyncio workers. Serials up to `passed` were claimed or passed over. `stopped` says whether the
-    process is frozen by a signal; None when nobody looked.
+    `running` has serials and starts at asyncio workers. Serials up to `passed` were claimed or passed over. `stopped`
+    says whether the process is frozen by a signal; None when nobody looked.
     """
 
     worker: int
