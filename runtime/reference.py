@@ -97,12 +97,12 @@ def _names_of(fn: Callable[..., Any]) -> tuple[str, str]:
 def _place_of_script(fn: Callable[..., Any], module_name: str, qualname: str) -> str:
     """Where workers find a function of the main program: its real module (`python -m`), else its file."""
     main = sys.modules.get(module_name)
-    spec = getattr(main, "__spec__", None)
-    if spec is not None and spec.name not in MAIN_MODULES:
-        return str(spec.name)
-    file = getattr(main, "__file__", None)
     code = getattr(fn, "__code__", None)
     written_elsewhere = code is not None and code.co_filename.startswith("<")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name not in MAIN_MODULES and not written_elsewhere:
+        return str(spec.name)
+    file = getattr(main, "__file__", None)
     if not file or written_elsewhere or not Path(file).is_file():
         raise HandlerRefused(
             f"{qualname} was defined in an interactive session or notebook, which workers cannot import; "

@@ -105,3 +105,5 @@ def test_a_function_of_a_notebook_is_refused(monkeypatch: pytest.MonkeyPatch, tm
         reference_of(script_function(monkeypatch, None, None))
     with pytest.raises(HandlerRefused, match="notebook"):
         reference_of(script_function(monkeypatch, tmp_path / "gone.py", None))
+    with pytest.raises(HandlerRefused, match="notebook"):  # a cell of a kernel that was started with `python -m`
+        reference_of(script_function(monkeypatch, None, "kernel"))
