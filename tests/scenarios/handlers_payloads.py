@@ -313,6 +313,10 @@ def make_sparse(path: str, count: int) -> Any:
     return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
 
 
+def large_and_lock(count: int) -> Any:
+    return [make_array(count), threading.Lock()]
+
+
 def first_of(value: Any) -> Any:
     return float(value[0])
 
