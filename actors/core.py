@@ -93,6 +93,18 @@ class EngineCore:
         self._now_ns, self._wall_ns = now_ns, wall_ns
         return self._turn(events)
 
+    def receive_log(self, event: Any, now_ns: int, wall_ns: int) -> list[Any]:
+        """What became of the write that was out: only the persister and the outbox care."""
+        self._now_ns, self._wall_ns = now_ns, wall_ns
+        self._commit([event])
+        effects, self._effects = self._effects, []
+        return effects
+
+    @property
+    def wants_told(self) -> bool:
+        """Whether it matters what the sessions have in their hands."""
+        return self.scheduler.book.crowded
+
     @property
     def intake_open(self) -> bool:
         """Whether submissions may be read now; otherwise they wait in their queues (guarantee G5)."""
@@ -154,7 +166,9 @@ class EngineCore:
                 to_scheduler.append(message)
         told: list[Any] = []
         for name, batch in to_pools.items():
-            told += self.pools[name].receive(batch, self._now_ns)
+            for message in self.pools[name].receive(batch, self._now_ns):
+                if not self._take(message):
+                    (to_supervisor if type(message) in _TO_SUPERVISOR else to_scheduler).append(message)
         if to_scheduler:
             told += self.scheduler.receive(to_scheduler, self._now_ns, self._wall_ns)
         if to_supervisor:

@@ -50,6 +50,8 @@ class WorkerPool:
         self.wanted = 0
         self.timeout_min_ns = 0
         self.watch_due_ns = 0
+        self.replan = False
+        self._capacity = capacity(self.slots, 0.0, self._prefetch)
         self._out: list[Any] = []
         self.now_ns = 0
 
@@ -60,8 +62,10 @@ class WorkerPool:
         self.now_ns = now_ns
         for message in batch:
             self._on[type(message)](self, message)
-        escalate_due(self)
-        plan_watch(self)
+        if self.stopping:
+            escalate_due(self)
+        if self.replan or self.stopping:
+            plan_watch(self)
         out, self._out = self._out, []
         return out
 
@@ -83,16 +87,31 @@ class WorkerPool:
         """How many of so many ready tasks each worker should get now."""
         if self.draining:
             return None
-        able = [w for w in self.workers.values() if w.state is WorkerState.READY]
-        limit = capacity(self.slots, self.average_ns, self._prefetch)
-        room = [0 if w.stops or w.stuck else max(0, min(limit - w.book.held, w.window)) for w in able]
-        shares = spread(ready, room, [w.book.held for w in able], self.average_ns)
-        given = tuple((w.id, n) for w, n in zip(able, shares, strict=True) if n)
-        return msg.Offer(self.name, given) if given else None
+        limit = self._capacity
+        able: list[PoolWorker] = []
+        room: list[int] = []
+        held: list[int] = []
+        for worker in self.workers.values():
+            if worker.state is WorkerState.READY and not (worker.stops or worker.stuck):
+                holds = worker.book.held
+                fits = min(limit - holds, worker.window)
+                if fits > 0:
+                    able.append(worker)
+                    room.append(fits)
+                    held.append(holds)
+        if not able:
+            return None
+        shares = spread(ready, room, held, self.average_ns)
+        return msg.Offer(self.name, tuple((w.id, n) for w, n in zip(able, shares, strict=True) if n))
 
     def held(self) -> int:
         """Leases in all books."""
         return sum(w.book.held for w in self.workers.values())
+
+    @property
+    def stopping(self) -> bool:
+        """Whether some attempt is being stopped."""
+        return any(w.stops for w in self.workers.values())
 
     @property
     def uneven(self) -> bool:
@@ -121,11 +140,13 @@ class WorkerPool:
         worker = self.workers[message.worker]
         if not worker.book.held:
             worker.progress_ns = worker.busy_since_ns = self.now_ns
+            self.replan = self.replan or self.watch_due_ns <= self.now_ns
         group = worker.book.grant(message.run, message.kind, message.nodes)
         timeout = message.kind.timeout_ns
         if timeout and (not self.timeout_min_ns or timeout < self.timeout_min_ns):
             self.timeout_min_ns = timeout
             self.watch_due_ns = 0
+            self.replan = True
         self._out.append(
             fx.LeaseWork(
                 worker.id, group.base, message.run, message.kind, message.nodes, message.attempts, message.items
@@ -151,7 +172,7 @@ class WorkerPool:
             if group.run.no != run_no or mine[0] != nodes[0] or mine[-1] != nodes[-1]:
                 raise ProtocolError(f"worker {worker.id} answered for other nodes than lease {serial} has")
             finished.append((group.run, mine, values, started_ns, ends))
-            self.average_ns = smoothed(self.average_ns, ends[-1] / count)
+            self.measured(ends[-1] / count)
             worker.tasks += count
             worker.passed = max(worker.passed, serial + count - 1)
         self._progressed(worker)
@@ -186,7 +207,7 @@ class WorkerPool:
             worker.stops.pop(serial, None)
             worker.tasks += 1
             if ended_ns > started_ns:
-                self.average_ns = smoothed(self.average_ns, ended_ns - started_ns)
+                self.measured(ended_ns - started_ns)
             self._out.append(msg.AttemptFailed(group.run, node, failure, worker.pid, started_ns, ended_ns))
         self._progressed(worker)
 
@@ -212,6 +233,11 @@ class WorkerPool:
             self._out.append(
                 msg.Noted(group.run, group.nodes[message.serial - group.base], message.stream, message.text)
             )
+
+    def measured(self, task_ns: float) -> None:
+        """A task took so long: the average, and with it what a worker may hold, follow."""
+        self.average_ns = smoothed(self.average_ns, task_ns)
+        self._capacity = capacity(self.slots, self.average_ns, self._prefetch)
 
     def _progressed(self, worker: PoolWorker) -> None:
         worker.progress_ns = self.now_ns
@@ -305,6 +331,10 @@ class WorkerPool:
         if not self.draining and serving + self.wanted < self.workers_min:
             self._out.append(self.want(f"worker {worker.id} ended: {reason}"))
 
+    def _on_time(self, message: msg.TimePassed) -> None:
+        """What was planned may have been what woke the host: plan again."""
+        self.replan = True
+
     def _guilty(self, worker: PoolWorker, message: msg.WorkerExited) -> dict[int, dict[str, Any]]:
         """The attempts that this death ends, with their failures; all other leases go back untouched.
 
@@ -350,5 +380,5 @@ class WorkerPool:
         msg.WorkerExited: _on_exited,
         msg.PoolDelayed: _on_delayed,
         msg.Drain: _on_drain,
-        msg.TimePassed: lambda self, message: None,
+        msg.TimePassed: _on_time,
     }

@@ -132,6 +132,8 @@ def _running(message: msg.WorkerObserved) -> Sequence[tuple[int, int]]:
 
 
 def plan_watch(pool: WorkerPool) -> None:
+    """Ask to be woken for the next look at workers, and for the next step of what is being stopped."""
+    pool.replan = False
     if not any(pool.is_watched(w) for w in pool.workers.values()):
         pool.timeout_min_ns = 0
         pool.watch_due_ns = 0

@@ -121,6 +121,8 @@ MAP_CHUNK_NS: Final = 20_000_000
 """Work in a chunk by the measured rate of results: some per wake-up, yet few to take back when the caller stops."""
 FACE_KINDS_MAX: Final = KINDS_MAX
 """Functions, with options, that one runtime remembers the kind numbers of."""
+PLANS_MAX: Final = 4096
+"""Functions, or tasks with changed options, that a set of options or a flow remembers; then they are looked at anew."""
 OPTION_SETS_MAX: Final = 256
 """Sets of options, such as priority and timeout of single submissions, for which the face keeps its plans."""
 FINISHED_BATCHES_MAX: Final = 2 * RUNS_FINISHED_MAX

@@ -123,7 +123,7 @@ class EngineHost:
             self._wake_ns = 0
             self._observe(events, now)
             events.append(msg.TimePassed())
-        if self._told_lsn > self._told_said:
+        if self._told_lsn > self._told_said and self.core.wants_told:
             self._told_said = self._told_lsn
             events.append(msg.Told(self._told_lsn))
         if events:
@@ -336,7 +336,7 @@ class EngineHost:
         event = self._log.write(effect.records, sync=effect.sync)
         now = time.monotonic_ns()
         if event is not None:
-            self._carry_out(self.core.receive([event], now, self._clock.wall_ns(now)))
+            self._carry_out(self.core.receive_log(event, now, self._clock.wall_ns(now)))
 
     def _log_said(self, event: Any) -> None:
         self.loop.call_soon_threadsafe(self._take_event, event)

@@ -195,7 +195,7 @@ def test_a_slot_of_the_lease_table_is_not_used_again_before_the_worker_passed_it
     rig = Rig()
     rig.submit(1)
     ((worker, first, _),) = rig.leases()
-    rig.core.pools["default"].average_ns = 100
+    rig.core.pools["default"].measured(100)
     highest = first
     for seq in range(2, 12):
         items = list(range(1000))
