@@ -8,11 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic_ns
+from time import monotonic_ns, sleep
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.protocol.errors import HandlerRefused
+from actors.protocol import limits
+from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
 from runtime.host.handlers import Handler
@@ -22,6 +23,9 @@ from runtime.host.station import PayloadRefused, Station, stop_signal
 if TYPE_CHECKING:
     import asyncio
 
+ROOM_S: Final = limits.DISK_FULL_RETRY_NS / 1e9
+"""Between two tries to store a result for which the disk has no room: the work is done and shall not be done again.
+What stops an attempt stops this too."""
 _PLAIN_CONTAINERS: Final = frozenset({dict, list, tuple, set, bytes})
 _FLAT: Final = frozenset({dict, list, tuple})
 _FLAT_MAX: Final = 16
@@ -128,7 +132,11 @@ class AttemptRunner:
                 value = self._await(value)
             if issubclass(type(value), (GeneratorType, AsyncGeneratorType)):
                 raise HandlerRefused("the handler returned a generator, which has no value; return a list instead")
-        return encode_result(self._station, value, pickle, blob_key)
+        while True:
+            try:
+                return encode_result(self._station, value, pickle, blob_key)
+            except DiskFull:
+                sleep(ROOM_S)
 
     def succeeded(self, place: Place, outcome: tuple[Any, bytes | None], started_ns: int) -> None:
         """Enter a result, after the nodes that it adds."""
@@ -243,10 +251,10 @@ def insert_context(handler: Handler, args: list[Any], kwargs: dict[str, Any], co
 
 
 def encode_result(station: Station, value: Any, pickle: bool, blob_key: str) -> bytes:
-    """A result as JSON text; see `AttemptRunner.settle`."""
+    """A result as JSON text; see `AttemptRunner.settle`. Raises DiskFull: no room for a large one now, try again."""
     try:
         return station.codec.encode(value, pickle=pickle, blob_key=blob_key)
-    except MemoryError:
+    except (MemoryError, DiskFull):
         raise
     except Exception as refused:
         raise PayloadRefused("the result cannot be stored") from refused

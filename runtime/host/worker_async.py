@@ -34,10 +34,10 @@ from typing import Any, Final
 
 import orjson
 
-from actors.protocol.errors import HandlerRefused
+from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
-from runtime.host.attempts import arguments, encode_result, insert_context, new_loop
+from runtime.host.attempts import ROOM_S, arguments, encode_result, insert_context, new_loop
 from runtime.host.handlers import Handler
 from runtime.host.housekeeping import end_own_group
 from runtime.host.results import SCALARS, Place
@@ -282,7 +282,11 @@ class AsyncWorker:
             value = await value
         if issubclass(type(value), (GeneratorType, AsyncGeneratorType)):
             raise HandlerRefused("the handler returned a generator, which has no value; return a list instead")
-        return encode_result(self.station, value, handler.pickle, run_key)
+        while True:
+            try:
+                return encode_result(self.station, value, handler.pickle, run_key)
+            except DiskFull:
+                await asyncio.sleep(ROOM_S)
 
     def _ended(self, attempt: Attempt) -> int:
         ended_ns = monotonic_ns()
