@@ -155,3 +155,17 @@ def overflow_stack(path: str, word: str) -> None:
     for _ in range(300_000):
         value = [value]
     repr(value)
+
+
+# --- large values -------------------------------------------------------------------------------------------------
+
+
+def size_of(value: bytes) -> int:
+    """How long it is."""
+    return len(value)
+
+
+def large(path: str, word: str, size: int) -> bytes:
+    """Note, return a large value."""
+    note(path, word)
+    return b"x" * size

@@ -117,6 +117,12 @@ class Host:
             raise AssertionError(f"the program ended with {self.process.wait()}: {self.errors()}")
         return line.rstrip("\n")
 
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
     def errors(self) -> str:
         """What it said on the error stream, once it has ended."""
         assert self.process.stderr is not None
@@ -133,7 +139,7 @@ def host_program(name: str, *args: object) -> Iterator[Host]:
     process = subprocess.Popen(
         [sys.executable, "-m", f"{PROGRAMS}.{name}", *map(str, args)],
         cwd=ROOT,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
