@@ -11,8 +11,9 @@ after letting go and nudges the pump. So between them no wake-up is lost. Whoeve
 close) says that it is *wanted* and rings the alternate bell; the reader lets go and sleeps on a gate of its own
 until its cell is settled.
 
-Hooks are called by the reading thread with the role, without the client's lock. They may submit and wait: the role is
-re-entrant. An exception in a hook is logged and harms nobody.
+What was taken from the rings is kept until it is applied and its hooks are called, so that Ctrl-C in a waiting
+caller loses nothing. Hooks are called by the reading thread with the role, without the client's lock. They may
+submit and wait: the role is re-entrant. An exception in a hook is logged and harms nobody.
 
 Locks: the role before the client's lock, which is never held while sleeping or calling hooks.
 """
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
     import asyncio
 
 _LOG: Final = logging.getLogger("mainspring")
-SPIN_NS: Final = 40_000
-"""How long a waiting caller looks at the rings before it sleeps: about what waking from sleep costs."""
+SPIN_NS: Final = 300_000
+"""How long a waiting caller looks at the rings before it sleeps: about two round trips. An engine that need not wake its
+caller saves 40 us each time; a caller whose answers take longer soon stops looking (`SPIN_MISSES_MAX`)."""
 NET_S: Final = 1.0
 """Longest sleep without a look at the rings; a net under the reasoning above."""
 
@@ -50,6 +52,9 @@ class Desk(Protocol):
 
     def take(self, control: list[bytes], work: list[bytes], woken: list[Pending]) -> None:
         """Apply frames, and send what found room; called under the lock."""
+
+    def give_up(self, bug: Exception, woken: list[Pending]) -> None:
+        """What the engine said made no sense; called under the lock."""
 
     def hear_news(self) -> None:
         """Look at what happened to the engine process."""
@@ -73,6 +78,10 @@ class Reader:
         self._wanted = 0
         self._owed = False
         self._nudge = Bell.create()
+        self._nudge_lock = threading.RLock()  # re-entrant, because a finaliser may ring in the middle of a ring
+        self._nudge_closed = False
+        self._frames: tuple[list[bytes], list[bytes]] | None = None
+        self._woken: list[Pending] = []
         self._later: deque[Callable[[], object]] = deque()
         self._pump: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -100,20 +109,22 @@ class Reader:
         if self._loop is not None:
             self._loop.call_soon(self._on_bell)
         else:
-            self._nudge.ring()
+            self._ring_nudge()
 
     def stop(self) -> None:
         """Read nothing more; waits for the pump to end. Blocking for about as long as a hook runs."""
         self.stopped = True
         self.unwatch()
         if self._pump is not None and self._pump is not threading.current_thread():
-            self._nudge.ring()
+            self._ring_nudge()
             self._pump.join()
 
     def close(self) -> None:
         """Let go of link and bells. Called with the role and the lock, after `stop`."""
         self.link.close()
-        self._nudge.close()
+        with self._nudge_lock:
+            self._nudge_closed = True
+            self._nudge.close()
 
     def unwatch(self) -> None:
         """Take the descriptors out of the event loop; `replace` watches the new ones."""
@@ -138,7 +149,7 @@ class Reader:
             return
         self._later.append(call)
         if self._loop is None:
-            self._nudge.ring()
+            self._ring_nudge()
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._call_later)
 
@@ -245,26 +256,36 @@ class Reader:
             self._role.release()
         if self._owed or not ORDERED_MACHINE:
             self._owed = False
-            self._nudge.ring()
+            self._ring_nudge()
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def read(self) -> bool:
         """With the role: take what is there and apply it; whether there was anything."""
-        desk = self._desk
-        woken: list[Pending] = []
+        desk, woken = self._desk, self._woken
         with desk.lock:
             if self.stopped:
                 return False
-            control, work = self.link.receive()
-            desk.take(control, work, woken)
-        if woken:
-            call_hooks(woken)
-        return bool(control or work)
+            frames = self._frames or self.link.receive()
+            self._frames = frames
+            try:
+                desk.take(*frames, woken)
+            except Exception as bug:
+                desk.give_up(bug, woken)
+            self._frames = None
+        while woken:
+            call_hooks(woken.pop())
+        return bool(frames[0] or frames[1])
 
     def _quiet(self) -> bool:
         """Arm the primary bell. False: something came meanwhile."""
         return self.stopped or self.link.arm()
+
+    def _ring_nudge(self) -> None:
+        """Wake the pump. The descriptor may be another's after the end."""
+        with self._nudge_lock:
+            if not self._nudge_closed:
+                self._nudge.ring()
 
     def _call_later(self) -> None:
         while self._later and not self.stopped:
@@ -345,7 +366,7 @@ def _poll_of(*fds: int) -> select.poll:
     return poller
 
 
-def call_hooks(woken: list[Pending]) -> None:
+def call_hooks(*woken: Pending) -> None:
     """Call the hooks of settled cells. Without the lock."""
     for cell in woken:
         try:
