@@ -76,6 +76,7 @@ class EngineCore:
         self.queries = Queries(self)
         self._pool_of: dict[int, WorkerPool] = {}
         self._outbox: deque[fx.Tell] = deque()
+        self._stalled: dict[str, Any] | None = None
         self._records: list[Record] = []
         self._floor = 0
         self._effects: list[Any] = []
@@ -192,7 +193,8 @@ class EngineCore:
     ) -> None:
         kind = type(message)
         if kind is msg.Queried:
-            self._effects += self.queries.answer(message, self._now_ns, self._wall_ns)
+            for answer in self.queries.answer(message, self._now_ns, self._wall_ns):
+                self._answer(answer)
             return
         for name in (message.node_type,) if kind is msg.PoolDelayed else self.pools:
             to_pools.setdefault(name, []).append(message)
@@ -206,7 +208,10 @@ class EngineCore:
         if kind is fx.Persist:
             self._records += message.records
         elif kind is fx.Tell:
-            self._outbox.append(message)
+            if message.frame == "Q":
+                self._answer(message)
+            else:
+                self._outbox.append(message)
         elif kind is fx.RaiseFloor:
             self._floor = message.lsn
         elif kind in fx.ALL:
@@ -248,14 +253,35 @@ class EngineCore:
         while outbox and outbox[0].lsn <= durable:
             self._effects.append(outbox.popleft())
 
+    def _answer(self, answer: fx.Tell) -> None:
+        """Answers wait for the log, as all that is told; but nobody who asks waits for a person to make room."""
+        if answer.lsn <= self.persister.durable_lsn:
+            self._effects.append(answer)
+        elif self._stalled is not None:
+            self._effects.append(answer._replace(body=[answer.body[0], None, self._stalled]))
+        else:
+            self._outbox.append(answer)
+
+    def _stall(self, code: str, message: str) -> None:
+        """The log does not go on by itself: tell so to those whose answers wait for it."""
+        self._stalled = {"code": code, "message": message}
+        waiting = list(self._outbox)
+        self._outbox = deque(tell for tell in waiting if tell.frame != "Q")
+        for tell in waiting:
+            if tell.frame == "Q":
+                self._answer(tell)
+
     def _on_pause(self, effect: log.Pause) -> None:
         self._announce("MS206", effect.message)
+        self._stall("MS206", effect.message)
 
     def _on_resume(self, effect: log.Resume) -> None:
+        self._stalled = None
         self._announce("", "there is room on the disk again")
 
     def _on_halt(self, effect: log.Halt) -> None:
         self._effects.append(fx.Refuse("MS207", effect.message))
+        self._stall("MS207", effect.message)
 
     def _on_wake(self, effect: log.RetryAt) -> None:
         self._effects.append(fx.WakeAt(effect.at_ns))

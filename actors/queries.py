@@ -1,8 +1,10 @@
 """Answers to questions about runs: status, table of nodes, results, story, and why something is not running.
 
-Only reads. Every answer carries the LSN of the latest record, so that nobody is told of a change that could still be
-lost. Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame
-keeps the difference between the two as it was then.
+Only reads. Every answer about a run carries the LSN of the latest record, so that nobody is told of a change that could
+still be lost. What is said of the engine itself waits for nothing: it must be said when the log stalls.
+
+Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame keeps the
+difference between the two as it was then.
 
 Pages: a reply has `next`, the number to ask from next, or null at the end. Rows per page are bounded by
 `QUERY_ROWS_MAX`.
@@ -50,7 +52,8 @@ class Queries:
             body = [message.query_id, handler(self, message), None]
         except CallerError as refused:
             body = [message.query_id, None, {"code": refused.code, "message": refused.message}]
-        return [fx.Tell(message.session, "Q", body, self._core.scheduler.lsn, control=False)]
+        lsn = 0 if message.what == "engine" else self._core.scheduler.lsn
+        return [fx.Tell(message.session, "Q", body, lsn, control=False)]
 
     # --- questions ------------------------------------------------------------------------------------------------
 

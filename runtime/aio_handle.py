@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from actors.protocol.errors import TaskFailed, UnknownRun, WaitTimeout
+from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun, WaitTimeout
 from actors.protocol.states import RunState
 from runtime import outcome, views
 from runtime.handle import POLL_MAX_S, POLL_S
@@ -245,5 +246,6 @@ class AsyncRunHandle(AsyncHandle):
             if left <= 0:
                 raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
             if not await settled(self._client, self, left):
-                await self.look(watch=False)
+                with suppress(DiskFull):  # the run goes on when there is room
+                    await self.look(watch=False)
                 interval = min(POLL_MAX_S, interval * 2)

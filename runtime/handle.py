@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from actors.protocol.errors import TaskFailed, UnknownRun, WaitTimeout
+from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun, WaitTimeout
 from actors.protocol.states import RunState
 from runtime import outcome, views
 from runtime.handle_base import SyncHandle, node_name
@@ -336,7 +337,8 @@ class RunHandle(SyncHandle):
             if left <= 0:
                 raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
             if not self._client.wait(self, left):
-                self._look(watch=False)
+                with suppress(DiskFull):  # the run goes on when there is room
+                    self._look(watch=False)
                 interval = min(POLL_MAX_S, interval * 2)
 
 

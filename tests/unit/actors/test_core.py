@@ -41,6 +41,47 @@ def test_a_full_disk_closes_the_intake_and_opens_it_again() -> None:
     assert rig.told("A") == [[1]]
 
 
+def test_an_answer_tells_nothing_that_could_still_be_lost() -> None:
+    rig = Rig()
+    rig.submit(1)
+    ((worker, serial, node),) = rig.leases()
+    rig.disk_held = True
+    rig.succeed(worker, serial, node)
+    rig.say(msg.Queried("s", 1, "status", {"run": "s-1"}))
+    assert rig.told("Q") == []
+    rig.write()
+    assert rig.told("Q")[0][1]["state"] == "succeeded"
+
+
+def test_s12_nobody_who_asks_waits_for_room_on_the_disk() -> None:
+    rig = Rig(boot=False)
+    rig.disk_held = True
+    rig.submit(1)
+    rig.say(msg.Queried("s", 1, "status", {"run": "s-1"}), msg.CancelAsked("s", 2, "s-1", None))
+    assert rig.told("Q") == []
+    rig.held.clear()
+    rig.say(NoSpace("no space"))
+    assert [(body[0], body[2]["code"]) for body in rig.told("Q")] == [(1, "MS206"), (2, "MS206")]
+    rig.say(msg.Queried("s", 3, "status", {"run": "s-1"}), msg.Queried("s", 4, "engine", {}))
+    assert [body[2] and body[2]["code"] for body in rig.told("Q")] == ["MS206", None]
+    rig.later(limits.DISK_FULL_RETRY_NS)
+    rig.write()
+    rig.say(msg.Queried("s", 5, "status", {"run": "s-1"}))
+    while rig.held:
+        rig.write()
+    assert rig.told("Q")[0][1]["state"] == "cancelled", "what was answered with an error was kept all the same"
+
+
+def test_a_failed_log_answers_with_its_error() -> None:
+    rig = Rig()
+    rig.disk_held = True
+    rig.submit(1)
+    rig.say(msg.Queried("s", 1, "status", {"run": "s-1"}))
+    rig.say(LogBroken("fsync failed"))
+    rig.say(msg.Queried("s", 2, "status", {"run": "s-1"}))
+    assert [(body[0], body[2]["code"]) for body in rig.told("Q")] == [(1, "MS207"), (2, "MS207")]
+
+
 def test_a_failed_log_acknowledges_nothing_any_more() -> None:
     rig = Rig()
     rig.disk_held = True
