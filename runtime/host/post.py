@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -18,11 +18,14 @@ from actors.protocol.effects import LeaseWork
 from runtime.host.output import OutputCollector
 from runtime.mail.lease_table import LeaseTable
 from runtime.mail.link import Link
+from runtime.mail.pieces import in_pieces
 
 OUTPUT_READ_BYTES = 65_536
 """Output taken from a worker's pipe in one turn."""
 OUTPUT_READS_MAX = 64
 """Reads that empty a full pipe: more is being printed right now, and comes with the next turn."""
+_NODES: Final = 4
+"""Place of the nodes in a group of leases."""
 
 
 class Post:
@@ -96,8 +99,11 @@ class WorkerPost(Post):
             half = len(groups) // 2
             self._send_groups(groups[:half])
             self._send_groups(groups[half:])
-        else:
+        elif len(groups[0][_NODES]) > 1:
             self._send_groups(_halved(groups[0]))
+        else:  # a single task that takes the results of very many parents
+            for piece in in_pieces(frame):
+                self.send(piece)
 
     def output_came(self) -> None:
         """The worker printed something: take a bounded part of it now."""
@@ -127,11 +133,9 @@ class WorkerPost(Post):
 
 
 def _halved(group: list[Any]) -> list[list[Any]]:
-    """One group as two; a single task is never larger than a frame, because large values travel as blobs."""
+    """One group of several tasks as two."""
     serial, run_no, key, kind_no, nodes, attempts, items = group
     half = len(nodes) // 2
-    if not half:
-        raise ValueError(f"task {key}/{nodes} does not fit into a message")
 
     def part(start: int, stop: int) -> list[Any]:
         tries: Sequence[int] | int = attempts[start:stop] if attempts else 0

@@ -38,6 +38,7 @@ from runtime.mail.codec import Codec
 from runtime.mail.failure import failure_of
 from runtime.mail.lease_table import LeaseTable, WorkerPulse
 from runtime.mail.link import Link
+from runtime.mail.pieces import PieceJoiner
 
 PULSE_NS: Final = 100_000_000
 """Between two looks at the own memory."""
@@ -80,6 +81,7 @@ class Station:
         self.dead_children = DeadChildren()
         self._memory = ResidentMemory()
         self._pulse_ns = 0
+        self._joiner = PieceJoiner()
         self._kinds: dict[int, dict[str, Any]] = {}
         self._handlers: dict[int, Handler] = {}
 
@@ -103,9 +105,12 @@ class Station:
         return stops
 
     def _work(self, frame: bytes) -> None:
-        letter, body = frame[:1], orjson.loads(memoryview(frame)[1:])
+        message = self._joiner.whole(frame)
+        if message is None:
+            return
+        letter, body = message[:1], orjson.loads(memoryview(message)[1:])
         if letter == b"L":
-            plain = Codec.plain(frame)
+            plain = Codec.plain(message)
             for serial, run_no, run_key, kind_no, nodes, attempts, items in body:
                 self.desk.accept(WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain))
         elif letter == b"K":

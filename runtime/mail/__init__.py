@@ -9,6 +9,7 @@ Read in this order:
 - `bell`: waking a sleeping process through the kernel;
 - `ring`: one-way queue of frames in shared memory, and why it is safe on weakly ordered machines;
 - `link`: two processes joined by four rings and their bells, and why no wake-up is lost;
+- `pieces`: messages that are longer than a frame;
 - `lease_table`: which prefetched tasks a worker may start, decided by compare-and-set;
 - `codec`, `blobs`, `failure`: values, large values and exceptions as bytes.
 """

@@ -1,0 +1,81 @@
+"""Posts: what is sent to a worker fits into frames, whatever the work is made of, and waits in order for room."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.protocol import limits
+from actors.protocol.effects import LeaseWork
+from runtime.host.output import open_output_pipe
+from runtime.host.post import WorkerPost
+from runtime.mail.lease_table import LeaseTable
+from runtime.mail.link import Link, create_link
+from runtime.mail.pieces import PieceJoiner
+
+
+class Pair:
+    """A post and, at the other end of its link, the worker's side."""
+
+    def __init__(self) -> None:
+        ends = create_link()
+        read_fd, self._write_fd = open_output_pipe()
+        node_type = {"name": "cpu", "mode": "process"}
+        self.post = WorkerPost(1, node_type, Link(ends.dup(), "a"), LeaseTable(LeaseTable.create()), read_fd)
+        self.worker = Link(ends, "b")
+        self._joiner = PieceJoiner()
+
+    def lease(self, items: list[Any]) -> None:
+        run: Any = SimpleNamespace(no=7, key="run-1")
+        kind: Any = SimpleNamespace(no=3, text=b"{}")
+        self.post.lease(LeaseWork(1, 1, run, kind, range(len(items)), None, items))
+        self.post.send_leases()
+
+    def groups(self) -> list[list[Any]]:
+        """All groups of leases that arrive, while the post sends on."""
+        found: list[list[Any]] = []
+        while True:
+            _, frames = self.worker.receive()
+            if not frames and self.post.clear:
+                return found
+            for frame in frames:
+                assert len(frame) <= limits.FRAME_BYTES_MAX
+                message = self._joiner.whole(frame)
+                if message is not None and message[:1] == b"L":
+                    found += orjson.loads(message[1:])
+            self.post.flush()
+
+    def close(self) -> None:
+        self.post.close()
+        self.worker.close()
+        os.close(self._write_fd)
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    pair = Pair()
+    yield pair
+    pair.close()
+
+
+@pytest.mark.parametrize("count", [1, 2, 100])
+@pytest.mark.parametrize("length", [1, 60_000, 300_000])
+def test_work_of_any_length_arrives_whole_and_in_order(pair: Pair, count: int, length: int) -> None:
+    items = [["x" * length, n] for n in range(count)]
+    pair.lease(items)
+    groups = pair.groups()
+    assert [item for group in groups for item in group[6]] == items
+    assert [node for group in groups for node in group[4]] == list(range(count))
+    assert [group[0] for group in groups] == [1 + group[4][0] for group in groups]
+
+
+def test_a_single_task_may_be_longer_than_the_ring(pair: Pair) -> None:
+    """It takes the results of very many parents; no other task can be put beside it to be halved."""
+    parents = ["x" * 1000 for _ in range(2 * limits.RING_WORK_BYTES // 1000)]
+    pair.lease([parents])
+    assert pair.groups() == [[1, 7, "run-1", 3, [0], 0, [parents]]]
