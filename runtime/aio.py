@@ -94,7 +94,12 @@ class AsyncSubmitter:
         raise_if_refused(wait._state, wait._value, handle)
         return handle
 
-    def submit_nowait(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> AsyncTaskHandle[R]:
+    @overload
+    def submit_nowait(self, fn: AsyncFn[R], /, *args: Any, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: Fn[R], /, *args: Any, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+
+    def submit_nowait(self, fn: Fn[Any], /, *args: Any, **kwargs: Any) -> AsyncTaskHandle[Any]:
         """Submit a task without waiting for durability. Never blocks: a value that has to go to a file is refused.
 
         Raises:
@@ -124,6 +129,29 @@ class AsyncSubmitter:
                 return found  # type: ignore[no-any-return]
             except QueueFull:
                 await settled(self._client, self._client.half_acknowledged())
+
+    @overload
+    def map(
+        self,
+        fn: AsyncFn[R],
+        /,
+        *iterables: Iterable[Any],
+        window: int | None = ...,
+        ordered: bool = ...,
+        chunk: int | None = ...,
+        return_exceptions: bool = ...,
+    ) -> AsyncMapIterator[R]: ...
+    @overload
+    def map(
+        self,
+        fn: Fn[R],
+        /,
+        *iterables: Iterable[Any],
+        window: int | None = ...,
+        ordered: bool = ...,
+        chunk: int | None = ...,
+        return_exceptions: bool = ...,
+    ) -> AsyncMapIterator[R]: ...
 
     def map(
         self,
@@ -191,7 +219,12 @@ class AsyncRuntime(AsyncSubmitter):
             raise RuntimeClosed("an AsyncRuntime is opened once")
         self._opened = True
         loop = asyncio.get_running_loop()
-        self._client = await loop.run_in_executor(None, _started, self.config, self._starter)
+        starting = loop.run_in_executor(None, _started, self.config, self._starter)
+        try:
+            self._client = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await loop.run_in_executor(None, _stopped, await starting)
+            raise
         self._dispatch = Dispatch(self._client, self.config, self._tasks)
         self._client.attach_loop(loop)
         return self
@@ -376,6 +409,12 @@ def _started(config: RuntimeConfig, starter: EngineStarter | None) -> EngineClie
     client = new_client(config, starter)
     client.start()
     return client
+
+
+def _stopped(client: EngineClient) -> None:
+    """End a client that nobody is attached to."""
+    client.stop_engine()
+    client.settle_all()
 
 
 def _put(queue: asyncio.Queue[A], handle: A, _: object) -> None:

@@ -13,12 +13,12 @@ for one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from actors.protocol import limits
-from actors.protocol.errors import CallerError, ConfigurationError
+from actors.protocol.errors import CallerError, ConfigurationError, HandlerRefused
 from actors.protocol.graph import GraphBuilder, encode
 from actors.protocol.kinds import Shape
 from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, refuse_long_item, shape_of
@@ -28,6 +28,7 @@ from runtime.host.client import EngineClient
 from runtime.host.decode import BLOB_MARK, SEQ_BYTES
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
+from runtime.reference import refuse_unstorable
 from runtime.registry import (
     DEFAULT_OPTIONS,
     Options,
@@ -51,28 +52,15 @@ class Plan:
     `one` and `many` are the numbers of its kinds of shape "one" and "args", kept apart because they are needed often.
     """
 
-    __slots__ = (
-        "args",
-        "dispatch",
-        "fn",
-        "kwargs",
-        "many",
-        "numbers",
-        "one",
-        "options",
-        "own_options",
-        "pickle",
-        "plain",
-    )
+    __slots__ = ("dispatch", "fn", "many", "numbers", "one", "options", "own_options", "pickle")
 
     def __init__(self, dispatch: Dispatch, fn: Callable[..., Any], options: TaskOptions) -> None:
         self.dispatch = dispatch
-        self.fn, self.args, self.kwargs = split_partial(fn)
+        self.fn = fn
         self.options = options
         self.pickle = options.payloads == "pickle"
         self.numbers: dict[str, int] = {}
-        self.own_options = SUBMIT_OPTIONS - _taken_by(self.fn)
-        self.plain = not (self.args or self.kwargs)
+        self.own_options = SUBMIT_OPTIONS - _taken_by(fn)
         self.one = self.many = _UNKNOWN
 
     def kind(self, shape: Shape) -> dict[str, Any]:
@@ -87,10 +75,6 @@ class Plan:
         if number < 0:
             number = self.numbers[shape] = self.dispatch.client.define(self.kind(shape))
         return number
-
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments with those of a partial in front."""
-        return (*self.args, *args), {**self.kwargs, **kwargs}
 
 
 def _taken_by(fn: Callable[..., Any]) -> frozenset[str]:
@@ -141,11 +125,15 @@ class Dispatch:
         Raises:
             HandlerRefused: It cannot be a handler. UnknownNodeType: its node type is not there.
         """
+        if not isinstance(fn, Hashable):
+            refuse_unstorable(fn)
+            raise HandlerRefused(f"an instance of {type(fn).__qualname__} cannot be a handler: it has no hash")
         found = self.plans.get(fn)
         if found is None:
-            inner, _, _ = split_partial(fn)
-            task = inner if isinstance(inner, Task) else self.registry.find(inner)
+            task = fn if isinstance(fn, Task) else self.registry.find(fn)
             options = DEFAULT_OPTIONS if task is None else task.settings
+            if len(self.plans) >= limits.PLANS_MAX:
+                self.plans.clear()
             found = Plan(self, fn, options.with_changes(self.changes) if self.changes else options)
             self.plans[fn] = found
         return found
@@ -167,10 +155,13 @@ class Dispatch:
         Raises:
             BlobNeeded: A value is large; call `send_large`. QueueFull, PayloadError, HandlerRefused, RuntimeClosed, ...
         """
-        plan = self.plans.get(fn)
-        if plan is None:
+        if type(fn) is functools.partial:
+            fn, args, kwargs = with_partial(fn, args, kwargs)
+        try:
+            plan = self.plans[fn]
+        except (KeyError, TypeError):
             plan = self.plan(fn)
-        if kwargs or not plan.plain:
+        if kwargs:
             return self._send_call(make, plan, args, kwargs)
         if len(args) == 1:
             item = self.codec.encode(args[0], pickle=plan.pickle, blob_key=ANY_KEY)
@@ -188,9 +179,8 @@ class Dispatch:
         if kwargs and not plan.own_options.isdisjoint(kwargs):
             other, run_id, rest = self._split_options(plan, kwargs)
             if run_id is not None:
-                return other.send_named(make, plan.fn, *plan.call(args, rest), run_id)
-            return other.send(make, plan.fn, *plan.call(args, rest))
-        args, kwargs = plan.call(args, kwargs)
+                return other.send_named(make, plan.fn, args, rest, run_id)
+            return other.send(make, plan.fn, args, rest)
         item = encode_call(self.codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
         return self.client.send_task(plan.number(shape_of(args, kwargs)), item, make(self.client))
 
@@ -199,12 +189,12 @@ class Dispatch:
 
         What a crash leaves behind: files that no run names; the next start removes them.
         """
+        fn, args, kwargs = with_partial(fn, args, kwargs)
         plan = self.plan(fn)
         if kwargs and not plan.own_options.isdisjoint(kwargs):
             other, run_id, rest = self._split_options(plan, kwargs)
             if run_id is None:
-                return other.send_large(make, plan.fn, *plan.call(args, rest))
-        args, kwargs = plan.call(args, kwargs)
+                return other.send_large(make, fn, args, rest)
         number = plan.number(shape_of(args, kwargs))
         client = self.client
 
@@ -231,7 +221,6 @@ class Dispatch:
         """Submit a single task as a run with a chosen id: a graph of one node."""
         check_run_id(run_id)
         plan = self.plan(fn)
-        args, kwargs = plan.call(args, kwargs)
         kind = plan.kind(shape_of(args, kwargs))
         item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
         builder = GraphBuilder()
@@ -240,7 +229,7 @@ class Dispatch:
         if container[:1] == BLOB_MARK:
             container = encode(builder.finish(), {**header, "pad": ""})
         handle = make(self.client, run_id)
-        self.client.send_made(handle, partial(self._graph_frame, container, run_id))
+        self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))
         return handle
 
     def _split_options(self, plan: Plan, kwargs: dict[str, Any]) -> tuple[Dispatch, str | None, dict[str, Any]]:
@@ -289,6 +278,14 @@ class Dispatch:
         if store is None:
             raise ConfigurationError("this client has no store for large graphs")
         return store
+
+
+def with_partial(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """A call of a partial as a call of its function."""
+    inner, first, named = split_partial(fn)
+    return inner, (*first, *args), {**named, **kwargs}
 
 
 def check_run_id(run_id: str) -> None:

@@ -87,12 +87,17 @@ class Runtime(Submitter):
         self.config = config
         self._client = new_client(config, starter)
         self._dispatch = Dispatch(self._client, config, tasks or TaskRegistry())
-        self._client.start()
+        self._sigterm = SigtermGuard() if handle_sigterm else None
+        try:
+            self._client.start()
+        except BaseException:
+            if self._sigterm is not None:
+                self._sigterm.restore()
+            raise
         self._client.attach_thread()
         self._closed = False
         self._at_exit = _closer(self)
         atexit.register(self._at_exit)
-        self._sigterm = SigtermGuard() if handle_sigterm else None
 
     @property
     def state_dir(self) -> str:

@@ -15,8 +15,9 @@ Concurrency: a flow is built by one thread at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, Final, Generic, TypeVar, Unpack, overload
 
 import orjson
@@ -64,13 +65,12 @@ class Node(Generic[R_co]):
 class _Row:
     """What a flow knows of one function: its kind numbers by shape."""
 
-    __slots__ = ("args", "fn", "kwargs", "one", "options", "parents", "pickle", "plain", "shapes")
+    __slots__ = ("fn", "one", "options", "parents", "pickle", "shapes")
 
     def __init__(self, fn: Callable[..., Any], options: TaskOptions) -> None:
-        self.fn, self.args, self.kwargs = split_partial(fn)
+        self.fn = fn
         self.options = options
         self.pickle = options.payloads == "pickle"
-        self.plain = not (self.args or self.kwargs)
         self.parents = self.one = _UNKNOWN
         self.shapes: dict[str, int] = {}
 
@@ -95,6 +95,7 @@ class Flow:
         self._codec = Codec(NoBlobs())
         self._builder = GraphBuilder()
         self._kinds: list[dict[str, Any]] = []
+        self._kind_numbers: dict[bytes, int] = {}
         self._rows: dict[Any, _Row] = {}
         self._large: dict[int, tuple[_Row, Shape, tuple[Any, ...], dict[str, Any], list[int]]] = {}
         self._columns: GraphColumns | None = None
@@ -161,12 +162,16 @@ class Flow:
             PayloadError: A value cannot be stored exactly; names its path.
             MissingNode: A node of another flow. DuplicateNode: the id is taken. GraphError: too many nodes.
         """
-        row = self._rows.get(fn) if trigger is None else None
-        if row is None:
+        if type(fn) is partial:
+            fn, first, named = split_partial(fn)
+            args, kwargs = (*first, *args), {**named, **kwargs}
+        try:
+            row = self._rows[fn if trigger is None else (fn, trigger)]
+        except (KeyError, TypeError):
             row = self._row(fn, trigger)
         controls = [self._index(node) for node in after] if after else ()
-        if kwargs or not row.plain:
-            return self._add_with_item(row, (*row.args, *args), {**row.kwargs, **kwargs}, controls, id)
+        if kwargs:
+            return self._add_with_item(row, args, kwargs, controls, id)
         deps: list[int] = []
         for arg in args:
             if type(arg) is not Node or arg.flow is not self:
@@ -276,20 +281,25 @@ class Flow:
 
     def _row(self, fn: Callable[..., Any], trigger: TriggerRule | str | None) -> _Row:
         """What is known of a function; made, and checked, when it is first added."""
-        key = fn if trigger is None else (fn, str(trigger))
-        row = self._rows.get(key)
-        if row is None:
-            inner, _, _ = split_partial(fn)
-            own = inner.settings if isinstance(inner, Task) else DEFAULT_OPTIONS
-            options = own if self._defaults is DEFAULT_OPTIONS else _merged(own, self._defaults)
-            if trigger is not None:
-                options = options.with_changes({"trigger": trigger})
-            row = self._rows[key] = _Row(fn, options)
+        own = fn.settings if isinstance(fn, Task) else DEFAULT_OPTIONS
+        options = own if self._defaults is DEFAULT_OPTIONS else _merged(own, self._defaults)
+        if trigger is not None:
+            options = options.with_changes({"trigger": trigger})
+        row = _Row(fn, options)
+        if not isinstance(fn, Hashable):
+            self._kind(row, "args")  # says why it cannot be a handler
+        if len(self._rows) >= limits.PLANS_MAX:
+            self._rows.clear()
+        self._rows[fn if trigger is None else (fn, trigger)] = row
         return row
 
     def _kind(self, row: _Row, shape: Shape) -> int:
-        self._kinds.append(kind_of(row.fn, row.options, shape))
-        return len(self._kinds) - 1
+        kind = kind_of(row.fn, row.options, shape)
+        text = b"%b" % orjson.dumps(kind)
+        number = self._kind_numbers.setdefault(text, len(self._kinds))
+        if number == len(self._kinds):
+            self._kinds.append(kind)
+        return number
 
     # --- submitting -----------------------------------------------------------------------------------------------
 

@@ -23,12 +23,14 @@ from typing import Any, Final
 
 from actors.protocol import limits
 from actors.protocol.errors import CallerError, ConfigurationError, PayloadError, PayloadTooLarge, TaskFailed
+from actors.protocol.kinds import Shape
 from runtime.calls import ANY_KEY, encode_call
-from runtime.dispatch import Dispatch, Plan
+from runtime.dispatch import Dispatch
 from runtime.host.pending import ERROR, Batch, Pending
 from runtime.host.submissions import fresh
 from runtime.mail.codec import Codec
 from runtime.outcome import task_error
+from runtime.registry import split_partial
 
 _HEAD_BYTES: Final = 64
 """Room for the number and kind in front of the items of a frame."""
@@ -54,9 +56,9 @@ class Source:
         by_rate = int(rate_per_s * limits.MAP_CHUNK_NS / 1e9) if rate_per_s else limits.MAP_CHUNK_MAX
         self._size_max = max(1, min(limits.MAP_CHUNK_MAX, by_bytes, max(by_rate, limits.MAP_CHUNK_FIRST)))
 
-    def pull(self) -> list[Any]:
-        """The next chunk; empty at the end."""
-        size = self._fixed or min(self._size, self._size_max)
+    def pull(self, room: int = limits.MAP_CHUNK_MAX) -> list[Any]:
+        """The next chunk, of at most `room` items; empty at the end."""
+        size = min(self._fixed or min(self._size, self._size_max), room)
         started_ns = time.perf_counter_ns()
         if self._fixed or self.fast:
             found = list(islice(self._items, size))
@@ -106,15 +108,17 @@ class Mapping:
         if chunk is not None and not 1 <= chunk <= limits.MAP_CHUNK_MAX:
             raise ConfigurationError(f"chunk must be 1 to {limits.MAP_CHUNK_MAX}")
         window = window or limits.MAP_WINDOW_ITEMS
+        fn, first, named = split_partial(fn)
         plan = dispatch.plan(fn)
-        shape, self._encode = _encoder(plan, len(iterables))
+        shape, self._encode = _encoder(plan.pickle, first, named, len(iterables))
         self._number = plan.number(shape)
         self._dispatch = dispatch
         self.client = dispatch.client
         self._window = window
         self._return_exceptions = return_exceptions
         items: Iterator[Any] = iter(iterables[0]) if len(iterables) == 1 else zip(*iterables, strict=False)
-        self.source = Source(items, min(chunk or window, window) if chunk or window < limits.MAP_CHUNK_MAX else None)
+        small = max(1, window // 4) if window < 4 * limits.MAP_CHUNK_MAX else None
+        self.source = Source(items, chunk or small)
         self._sink: deque[Any] | None = None if ordered else deque()
         self._batches: deque[Batch] = deque()
         self._held: deque[list[Any]] = deque()
@@ -161,7 +165,7 @@ class Mapping:
         """
         held = self._held
         if not held:
-            held.append(self.source.pull())
+            held.append(self.source.pull(self._window - (self._submitted - self._handed_out)))
         while held:
             items = held[0]
             if items:
@@ -308,40 +312,38 @@ class Mapping:
             client.reader.later(lambda: [client.ask_cancel(key, None) for key in keys])
 
 
-def _encoder(plan: Plan, count: int) -> tuple[Any, Encode]:
-    """Shape and encoder of the items."""
-    if count == 1 and plan.plain:
-        return "one", lambda codec, items, key: codec.encode_list(items, pickle=plan.pickle, blob_key=key)
-    if plan.kwargs:
-        return "call", lambda codec, items, key: _encode_calls(plan, codec, _rows(plan, items, count), key)
-    return "args", lambda codec, items, key: _encode_rows(plan, codec, _rows(plan, items, count), key)
+def _encoder(pickle: bool, first: tuple[Any, ...], named: dict[str, Any], count: int) -> tuple[Shape, Encode]:
+    """Shape and encoder of the items; `first` and `named` are the arguments of a partial."""
+    if count == 1 and not first and not named:
+        return "one", lambda codec, items, key: codec.encode_list(items, pickle=pickle, blob_key=key)
+    encode = _encode_calls if named else _encode_rows
+
+    def encode_items(codec: Codec, items: list[Any], key: str) -> bytes:
+        rows = [[*first, item] for item in items] if count == 1 else [[*first, *item] for item in items]
+        return encode(codec, rows, named, pickle, key)
+
+    return "call" if named else "args", encode_items
 
 
-def _rows(plan: Plan, items: list[Any], count: int) -> list[list[Any]]:
-    if count == 1:
-        return [[*plan.args, item] for item in items]
-    return [[*plan.args, *item] for item in items]
-
-
-def _encode_rows(plan: Plan, codec: Codec, rows: list[list[Any]], key: str) -> bytes:
+def _encode_rows(codec: Codec, rows: list[list[Any]], named: dict[str, Any], pickle: bool, key: str) -> bytes:
     """A list of plain rows is a list of lists of plain values; only rows with something special go one by one."""
     try:
-        text = codec.encode_list(rows, pickle=plan.pickle, blob_key="")
+        text = codec.encode_list(rows, pickle=pickle, blob_key="")
         if codec.plain(text):
             return text
     except PayloadError:
         pass  # found again below, with its path
-    return b"[" + b",".join(_each(plan, codec, row, {}, key, at) for at, row in enumerate(rows)) + b"]"
+    return _encode_calls(codec, rows, named, pickle, key)
 
 
-def _encode_calls(plan: Plan, codec: Codec, rows: list[list[Any]], key: str) -> bytes:
-    return b"[" + b",".join(_each(plan, codec, row, plan.kwargs, key, at) for at, row in enumerate(rows)) + b"]"
-
-
-def _each(plan: Plan, codec: Codec, row: list[Any], kwargs: dict[str, Any], key: str, at: int) -> bytes:
-    try:
-        if kwargs:
-            return encode_call(codec, row, kwargs, pickle=plan.pickle, blob_key=key)
-        return codec.encode_list(row, pickle=plan.pickle, blob_key=key)
-    except PayloadError as refused:
-        raise type(refused)(refused.message, f"[{at}]{refused.path}") from refused.__cause__
+def _encode_calls(codec: Codec, rows: list[list[Any]], named: dict[str, Any], pickle: bool, key: str) -> bytes:
+    parts: list[bytes] = []
+    for at, row in enumerate(rows):
+        try:
+            if named:
+                parts.append(encode_call(codec, row, named, pickle=pickle, blob_key=key))
+            else:
+                parts.append(codec.encode_list(row, pickle=pickle, blob_key=key))
+        except PayloadError as refused:
+            raise type(refused)(refused.message, f"[{at}]{refused.path}") from refused.__cause__
+    return b"[" + b",".join(parts) + b"]"

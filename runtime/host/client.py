@@ -46,6 +46,8 @@ from actors.protocol import limits
 from actors.protocol.errors import (
     DiskFull,
     EngineUnavailable,
+    EnvironmentFault,
+    InternalError,
     LogFailed,
     MainspringError,
     RuntimeClosed,
@@ -199,7 +201,7 @@ class EngineClient(Submissions):
                 self.reader.close()
 
         self.reader.with_role(let_go)
-        call_hooks(woken)
+        call_hooks(*woken)
 
     def forget(self) -> None:
         """In a fork of the program: nothing here works any more, and nothing of the parent's is touched."""
@@ -236,7 +238,7 @@ class EngineClient(Submissions):
         woken: list[Pending] = []
         with self.lock:
             cell.settle(state, value, woken)
-        call_hooks(woken)
+        call_hooks(*woken)
 
     def answer_of(self, query: Query, timeout: float | None = None) -> Any:
         """The answer to a question.
@@ -259,6 +261,12 @@ class EngineClient(Submissions):
         if self.outbox.unsent or self.outbox.control:
             self.outbox.flush(self.link)
 
+    def give_up(self, bug: Exception, woken: list[Pending]) -> None:
+        """Frames that make no sense end it: better an error for everybody than results that never come."""
+        _LOG.error("what the engine said cannot be read", exc_info=bug)
+        self.refusal = InternalError(f"what the engine said cannot be read: {bug!r}")
+        self.intake.fail_all(self.refusal, woken)
+
     def _control(self, frame: bytes, woken: list[Pending]) -> None:
         letter, body = frame[:1], orjson.loads(memoryview(frame)[1:])
         if letter == b"H":
@@ -274,7 +282,7 @@ class EngineClient(Submissions):
     def _announced(self, body: list[Any], woken: list[Pending]) -> None:
         text, code, *more = body
         if not code:
-            self.trouble = None
+            self.trouble = self._last_words = None
             _LOG.warning("engine: %s", text)
             return
         error = error_of({"code": code, "message": text, "args": more[0] if more else ()})
@@ -296,7 +304,7 @@ class EngineClient(Submissions):
             if news["did"] in _ENDED:
                 woken: list[Pending] = []
                 self.reader.with_role(partial(self._engine_ended, news, woken))
-                call_hooks(woken)
+                call_hooks(*woken)
 
     def _engine_ended(self, news: dict[str, Any], woken: list[Pending]) -> None:
         """Its last words are still in the ring; then start again, or give up. With the role."""
@@ -309,7 +317,7 @@ class EngineClient(Submissions):
                 self._exited.settle(VALUE, None, woken)
             return
         words, self._last_words = self._last_words, None
-        error = words if words is not None and words.family != "bug" else None
+        error = words if words is not None and not _may_pass(words) else None
         if error is None and not self._intensity.failed(time.monotonic_ns()):
             error = EngineUnavailable(f"the engine ended too often; the last time: {_obituary(news)}")
         if error is None:
@@ -339,6 +347,11 @@ class EngineClient(Submissions):
     def _say_hello(self) -> None:
         hello = {"session": self.session, "open_seq": self.intake.open_seq()}
         self.outbox.say(b"H" + orjson.dumps(hello), self.link)
+
+
+def _may_pass(error: MainspringError) -> bool:
+    """Whether a new engine may do better than the one that ended with these words."""
+    return error.family == "bug" or (isinstance(error, EnvironmentFault) and error.retryable)
 
 
 def read_answer(query: Query) -> Any:

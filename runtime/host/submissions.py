@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import orjson
 
 from actors.protocol import limits
-from actors.protocol.errors import MainspringError, MissingNode, QueueFull, RuntimeClosed, UnknownRun
+from actors.protocol.errors import CallerError, MainspringError, MissingNode, RuntimeClosed, UnknownRun
 from runtime.host.intake import Intake
 from runtime.host.outbox import Outbox
 from runtime.host.pending import ERROR, VALUE, AckWait, Batch, Numbered, Pending, Query
@@ -56,14 +56,23 @@ class Submissions:
         self.closing = False
         self.closed = False
         self._query_no = 0
+        self._kind_numbers: dict[bytes, int] = {}
 
     def define(self, kind: dict[str, Any]) -> int:
-        """Number of a task kind in this session."""
+        """Number of a task kind in this session; equal kinds have one number.
+
+        Raises:
+            CallerError: There are too many. RuntimeClosed, DiskFull, ...: nothing can be submitted now.
+        """
+        text = orjson.dumps(kind, option=orjson.OPT_SORT_KEYS)
         with self.lock:
             self.check_open()
-            if len(self.outbox.kinds) >= limits.FACE_KINDS_MAX:
-                raise QueueFull(f"more than {limits.FACE_KINDS_MAX} distinct functions and options")
-            return self.outbox.define(orjson.dumps(kind), self.link)
+            number = self._kind_numbers.get(text)
+            if number is None:
+                if len(self._kind_numbers) >= limits.FACE_KINDS_MAX:
+                    raise CallerError(f"more than {limits.FACE_KINDS_MAX:,} different functions and options")
+                number = self._kind_numbers[b"%b" % text] = self.outbox.define(text, self.link)
+            return number
 
     def check_open(self) -> None:
         """Raise when nothing can be submitted now."""

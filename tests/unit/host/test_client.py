@@ -13,6 +13,7 @@ from actors.protocol import limits
 from runtime.errors import (
     DiskFull,
     EngineUnavailable,
+    InternalError,
     LogCorrupt,
     MainspringError,
     MissingNode,
@@ -383,6 +384,24 @@ def test_a_new_engine_that_cannot_be_started_ends_it(client: EngineClient, engin
     with pytest.raises(EngineUnavailable, match="no processes left"):
         handle.result(20)
     client.close(True, 5.0)
+
+
+def test_frames_that_make_no_sense_end_it_with_an_error(client: EngineClient, engine: FakeEngine) -> None:
+    handle = task(client)
+    engine.say("R", "nonsense")
+    with pytest.raises(InternalError, match="cannot be read"):
+        handle.result(20)
+    with pytest.raises(InternalError):
+        task(client)
+
+
+def test_a_full_disk_does_not_keep_a_dead_engine_from_being_started_again(
+    client: EngineClient, engine: FakeEngine
+) -> None:
+    engine.say("Y", ["no space left", "MS206"], control=True)
+    engine.die()
+    until(lambda: engine.starts == 2)
+    task(client)
 
 
 # --- forks ------------------------------------------------------------------------------------------------------------

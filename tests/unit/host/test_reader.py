@@ -123,6 +123,26 @@ def test_later_calls_come_from_the_reading_thread(client: EngineClient) -> None:
     assert seen.wait(10)
 
 
+def test_an_interrupted_reader_loses_nothing(client: EngineClient, engine: FakeEngine) -> None:
+    """Ctrl-C may strike while frames are applied; whoever reads next applies them again."""
+    first, second = tasks(client, 2)
+    seen: list[Any] = []
+    second.add_done_callback(seen.append)
+    engine.say("R", [[1, [0, 1], ["a", "b"]]])
+    take, strikes = client.take, [KeyboardInterrupt()]
+
+    def struck(control: list[bytes], work: list[bytes], woken: list[Pending]) -> None:
+        if strikes:
+            raise strikes.pop()
+        take(control, work, woken)
+
+    client.take = struck  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        first.result(10)
+    assert first.result(10) == "a"
+    assert seen == [second]
+
+
 @pytest.mark.slow
 def test_many_waiters_and_a_pump_miss_nothing(client: EngineClient, engine: FakeEngine) -> None:
     """Eight callers wait for single results that come in any order, in bursts and one by one."""

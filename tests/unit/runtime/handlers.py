@@ -126,6 +126,15 @@ class Callee:
         return 1
 
 
+class NoHash:
+    """Instances can be called and have no hash."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self) -> int:
+        return 1
+
+
 def replaced() -> int:
     return 1
 
@@ -156,6 +165,12 @@ GATE = threading.Event()
 
 def through_gate(x: int) -> int:
     assert GATE.wait(10)
+    return x
+
+
+def first_passes(x: int) -> int:
+    """All but the first item wait for the gate."""
+    assert x == 0 or GATE.wait(10)
     return x
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.protocol import limits
 from actors.protocol.graph import decode
 from actors.protocol.kinds import KindTable
 from runtime import Flow, Node
@@ -246,9 +247,24 @@ def test_a_partial_ships_its_arguments() -> None:
     assert Codec().decode_template(columns.items[1], ["r"]) == ([1, "r"], {})
 
 
+def test_equal_functions_and_options_are_one_kind_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PLANS_MAX", 3)
+    flow = Flow()
+    for i in range(10):
+        flow.add(functools.partial(add_one, i))
+        flow.add(handlers.plain_task.options(timeout=5.0), i)
+        flow.add(add_one, i, trigger="all_done")
+    assert len(unpacked(flow)[0]["kinds"]) == 3
+    assert len(flow._rows) <= 3
+
+
 def test_a_bad_handler_is_refused_when_it_is_added() -> None:
     with pytest.raises(HandlerRefused):
         Flow().add(lambda: 1)
+    with pytest.raises(HandlerRefused):
+        Flow().add([1])  # type: ignore[call-overload]
+    with pytest.raises(HandlerRefused):
+        Flow().add(handlers.NoHash(), 1)
 
 
 def test_a_run_id_is_in_the_header() -> None:

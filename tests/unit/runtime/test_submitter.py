@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from actors.protocol import limits
 from runtime import Flow, Priority, Runtime
 from runtime.errors import (
     CallerError,
@@ -91,6 +92,10 @@ def test_what_cannot_be_a_handler_is_refused(rt: Runtime) -> None:
         rt.submit(lambda: 1)
     with pytest.raises(HandlerRefused):
         rt.submit_nowait(handlers.generator, 1)
+    with pytest.raises(HandlerRefused):
+        rt.submit([1])  # type: ignore[call-overload]
+    with pytest.raises(HandlerRefused):
+        rt.submit(handlers.NoHash())
     with pytest.raises(UnknownNodeType, match="gpu"):
         rt.options(node_type="gpu").submit(add_one, 1)
 
@@ -130,6 +135,25 @@ def test_a_partial_ships_its_arguments(rt: Runtime) -> None:
     assert rt.submit(functools.partial(gather, 1, a=2), 3, b=4).result(10) == [[1, 3], {"a": 2, "b": 4}]
     assert rt.submit(functools.partial(gather, 1)).result(10) == [[1], {}]
     assert rt.submit(functools.partial(add_one, 1), priority="high").result(10) == 2
+
+
+def test_equal_functions_and_options_are_one_kind(rt: Runtime) -> None:
+    for i in range(50):
+        assert rt.submit(functools.partial(add_one, i)).result(10) == i + 1
+        assert rt.submit(handlers.plain_task.options(timeout=5.0), i).result(10) == 2 * i
+        assert next(rt.map(functools.partial(gather, i), [0])) == [[i, 0], {}]
+    assert len(rt._client.outbox.kinds) == 3
+    assert len(rt._dispatch.plans) <= 52
+
+
+def test_plans_are_forgotten_and_made_again(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PLANS_MAX", 3)
+    for i in range(10):
+        assert rt.submit(handlers.plain_task.options(timeout=5.0), i).result(10) == 2 * i
+    assert len(rt._dispatch.plans) <= 3
+    monkeypatch.setattr(limits, "FACE_KINDS_MAX", 1)
+    with pytest.raises(CallerError, match="different functions"):
+        rt.submit(gather, 1, 2, 3)
 
 
 def test_coroutine_handlers_are_awaited(rt: Runtime) -> None:
