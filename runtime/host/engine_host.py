@@ -92,11 +92,10 @@ class EngineHost:
         self._finish_turn()
 
     def close(self) -> None:
-        """Flush the log and release everything."""
+        """Flush the log and release everything but the face's link, in which there may be last words to be said."""
         self._log.close()
         for post in self._workers.values():
             post.close()
-        self._face.link.close()
 
     # --- turns ----------------------------------------------------------------------------------------------------
 

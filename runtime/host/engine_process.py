@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -50,10 +51,14 @@ def run(config: dict[str, Any], fds: list[int], spawner: socket.socket) -> None:
         code = _serve(config, face, WorkerStarter(spawner))
     except MainspringError as refused:
         _say(face, refused)
+        if refused.family == "bug":
+            raise
         code = 1
     except BaseException as bug:
         _say(face, InternalError(f"the engine failed: {bug!r}"))
         raise
+    finally:
+        face.close()
     if code:
         sys.exit(code)
 
@@ -97,11 +102,20 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
             return LogThread(writer, deliver)
 
         host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery)
-        host.begin(effects)
-        reason = loop.run_until_complete(host.stopped)
-        host.close()
-        loop.close()
+        loop.set_exception_handler(partial(_fail, host))
+        try:
+            host.begin(effects)
+            reason = loop.run_until_complete(host.stopped)
+        finally:
+            host.close()
+            loop.close()
     return 0 if reason != "the spawner is gone" else 1
+
+
+def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A turn raised: what it was to do is done by halves, so the engine ends, and the next one reads the log."""
+    if not host.stopped.done():
+        host.stopped.set_exception(context.get("exception") or InternalError(str(context.get("message"))))
 
 
 def _summary(report: RecoveryReport) -> dict[str, Any]:
