@@ -98,6 +98,8 @@ class FakeEngine:
         while not client.closing:
             gate.wait(0.001)
         self.die(0)
+        if client.reader._pump is None:  # nobody listens to the spawner
+            client.hear_news()
         closing.join()
 
     def die(self, status: int = 9) -> None:
