@@ -287,7 +287,8 @@ class EngineClient(Submissions):
             return
         error = error_of({"code": code, "message": text, "args": more[0] if more else ()})
         self._last_words = error
-        _LOG.warning("engine: %s", error)
+        if self._connected.done():  # else `start` raises it
+            _LOG.warning("engine: %s", error)
         if isinstance(error, (DiskFull, LogFailed)):
             self.trouble = error
             self.intake.fail_waiting(error, woken)
