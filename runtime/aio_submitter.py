@@ -1,0 +1,217 @@
+"""Submitting for asyncio: the part of `AsyncRuntime` that `rt.options(...)` has too. See `runtime.submitter`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
+
+from actors.protocol.errors import CallerError, QueueFull
+from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, settled
+from runtime.calls import BlobNeeded
+from runtime.config import Priority
+from runtime.dispatch import Dispatch
+from runtime.flow import Flow
+from runtime.host.client import EngineClient
+from runtime.mapping import Mapping
+from runtime.registry import Options
+from runtime.submitter import flow_arguments, raise_if_refused
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Fn: TypeAlias = Callable[..., R]
+AsyncFn: TypeAlias = Callable[..., Coroutine[Any, Any, R]]
+
+SMALL_FLOW_NODES: Final = 2_000
+"""Flows up to this size are made into a frame in the loop's thread (about 2 ms), larger ones in its executor."""
+
+
+class AsyncSubmitter:
+    """Submits with one set of options; made by `AsyncRuntime.options`, and the runtime itself is one."""
+
+    _client: EngineClient
+    _dispatch: Dispatch
+
+    @overload
+    async def submit(self, fn: Flow, /, *, run_id: str | None = ...) -> AsyncRunHandle: ...
+    @overload
+    async def submit(
+        self, fn: AsyncFn[R], /, *args: Any, priority: Priority | str, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(self, fn: Fn[R], /, *args: Any, priority: Priority | str, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
+        self, fn: AsyncFn[R], /, *args: Any, timeout: float | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(self, fn: Fn[R], /, *args: Any, timeout: float | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(self, fn: Fn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskHandle[R]: ...
+    async def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Submit a task or a flow; returns its handle once it is durable. See `runtime.submitter.Submitter.submit`.
+
+        Cancelling this call leaves open whether the task was taken; a `run_id` makes it safe to call again.
+        """
+        handle = await self._sent(fn, args, kwargs)
+        wait = self._client.acknowledged(handle.seq)
+        await settled(self._client, wait)
+        raise_if_refused(wait._state, wait._value, handle)
+        return handle
+
+    @overload
+    def submit_nowait(self, fn: AsyncFn[R], /, *args: Any, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: Fn[R], /, *args: Any, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+
+    def submit_nowait(self, fn: Fn[Any], /, *args: Any, **kwargs: Any) -> AsyncTaskHandle[Any]:
+        """Submit a task without waiting for durability. Never blocks: a value that has to go to a file is refused.
+
+        Raises:
+            QueueFull: The engine is full; nothing was accepted. CallerError: a value is large; use `submit`.
+        """
+        try:
+            return self._dispatch.send(AsyncTaskHandle, fn, args, kwargs)  # type: ignore[no-any-return]
+        except BlobNeeded:
+            raise CallerError(
+                "submit_nowait takes small values only, because large ones are written to files"
+            ) from None
+
+    async def _sent(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncHandle:
+        dispatch, loop = self._dispatch, asyncio.get_running_loop()
+        while True:
+            try:
+                if isinstance(fn, Flow):
+                    send = partial(dispatch.send_flow, AsyncRunHandle, fn, **flow_arguments(fn, args, kwargs))
+                    small = len(fn) <= SMALL_FLOW_NODES and not fn.has_large_values
+                    found = send() if small else await loop.run_in_executor(None, send)
+                else:
+                    try:
+                        found = dispatch.send(AsyncTaskHandle, fn, args, kwargs)
+                    except BlobNeeded:
+                        send = partial(dispatch.send_large, AsyncTaskHandle, fn, args, kwargs)
+                        found = await loop.run_in_executor(None, send)
+                return found  # type: ignore[no-any-return]
+            except QueueFull:
+                await settled(self._client, self._client.half_acknowledged())
+
+    @overload
+    def map(
+        self,
+        fn: AsyncFn[R],
+        /,
+        *iterables: Iterable[Any],
+        window: int | None = ...,
+        ordered: bool = ...,
+        chunk: int | None = ...,
+        return_exceptions: bool = ...,
+    ) -> AsyncMapIterator[R]: ...
+    @overload
+    def map(
+        self,
+        fn: Fn[R],
+        /,
+        *iterables: Iterable[Any],
+        window: int | None = ...,
+        ordered: bool = ...,
+        chunk: int | None = ...,
+        return_exceptions: bool = ...,
+    ) -> AsyncMapIterator[R]: ...
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        /,
+        *iterables: Iterable[Any],
+        window: int | None = None,
+        ordered: bool = True,
+        chunk: int | None = None,
+        return_exceptions: bool = False,
+    ) -> AsyncMapIterator[Any]:
+        """A durable task for each item of an iterable; results with `async for`. See `runtime.submitter.Submitter.map`.
+
+        The iterable is read in the loop's thread.
+        """
+        return AsyncMapIterator(Mapping(self._dispatch, fn, iterables, window, ordered, chunk, return_exceptions))
+
+    def options(self, **changes: Unpack[Options]) -> AsyncSubmitter:
+        """Submit with other scheduling options, see `TaskOptions`. Raises ConfigurationError."""
+        return _Derived(self._client, self._dispatch.with_options(changes))
+
+
+class _Derived(AsyncSubmitter):
+    """A submitter with options changed."""
+
+    def __init__(self, client: EngineClient, dispatch: Dispatch) -> None:
+        self._client = client
+        self._dispatch = dispatch
+
+
+class AsyncMapIterator(Generic[R_co]):
+    """Results of a `map`. Leaving the loop with `aclose`, as a context manager, or by dropping it cancels the rest."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        self._items: AsyncGenerator[R_co, None] = _items(mapping)
+
+    def __aiter__(self) -> AsyncIterator[R_co]:
+        return self._items
+
+    async def __anext__(self) -> R_co:
+        return await anext(self._items)
+
+    async def aclose(self) -> None:
+        """Cancel what is outstanding."""
+        await self._items.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+async def _items(mapping: Mapping) -> AsyncGenerator[Any, None]:
+    try:
+        while True:
+            found, error = mapping.take()
+            if found or error:
+                if error is None and mapping.is_fast:
+                    await _submit(mapping)
+                for item in found:
+                    yield item
+                if error is not None:
+                    raise error
+            elif mapping.finished:
+                return
+            elif not (mapping.wants_more and await _submit(mapping)):
+                cell = mapping.stir()
+                if cell is not None:
+                    await settled(mapping.client, cell)
+    finally:
+        mapping.cancel_rest()
+
+
+async def _submit(mapping: Mapping) -> bool:
+    """Submit a chunk; False when the engine is full and there is something to wait for."""
+    if not mapping.wants_more:
+        return True
+    try:
+        try:
+            mapping.submit_next()
+        except BlobNeeded:
+            await asyncio.get_running_loop().run_in_executor(None, mapping.submit_next_large)
+    except QueueFull:
+        if mapping.has_open:
+            return False
+        await settled(mapping.client, mapping.client.half_acknowledged())
+    return True

@@ -1,0 +1,80 @@
+"""Type checkers see the handler's own signature: a program is checked, right calls pass and wrong ones are found."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+from __future__ import annotations
+import math
+from runtime import AsyncRuntime, Flow, Priority, Retry, Runtime, TaskContext, TaskRegistry
+
+tasks = TaskRegistry()
+
+@tasks.task(node_type="cpu", timeout=30.0, retry=Retry(max_attempts=3))
+def transform(rows: list[int]) -> int: ...
+
+@tasks.task
+async def fetch(url: str, context: TaskContext | None = None) -> str: ...
+
+def plain(a: int, b: str = "") -> float: ...
+
+def program(rt: Runtime, flow: Flow) -> None:
+    reveal_type(rt.submit(transform, [1]))                       # TaskHandle[int]
+    reveal_type(rt.submit(transform, [1], priority=Priority.HIGH))  # TaskHandle[int]
+    reveal_type(rt.submit(fetch, "x"))                           # TaskHandle[str]
+    reveal_type(rt.submit_nowait(fetch, "x", timeout=1.0))       # TaskHandle[str]
+    reveal_type(rt.submit(plain, 1, b="x").result())             # float
+    reveal_type(rt.options(priority="high").submit(plain, 1))    # TaskHandle[float]
+    reveal_type(rt.map(math.sqrt, [1.0]))                        # MapIterator[float]
+    reveal_type(rt.map(fetch, ["x"], ordered=False))             # MapIterator[str]
+    reveal_type(rt.submit(flow, run_id="x"))                     # RunHandle
+    page = flow.add(fetch, "x")
+    reveal_type(page)                                            # Node[str]
+    reveal_type(rt.run(flow).result(page))                       # str
+    reveal_type(transform([1]))                                  # int
+    rt.submit(plain, "wrong")                                    # error
+    rt.submit(transform, 1)                                      # error
+    rt.submit(plain)                                             # error
+    rt.options(priority="high").submit(plain, "wrong")           # error
+    rt.options(colour="red")                                     # error
+    transform("wrong")                                           # error
+
+async def asynchronous(rt: AsyncRuntime) -> None:
+    handle = await rt.submit(fetch, "x")
+    reveal_type(handle)                                          # AsyncTaskHandle[str]
+    reveal_type(await handle)                                    # str
+    reveal_type(rt.submit_nowait(plain, 1))                      # AsyncTaskHandle[float]
+    async for root in rt.map(math.sqrt, [1.0]):
+        reveal_type(root)                                        # float
+    await rt.submit(plain, "wrong")                              # error
+"""
+
+
+@pytest.mark.slow
+def test_types_of_a_program(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(file)]
+    env = {**os.environ, "MYPYPATH": os.getcwd()}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
+    found: dict[int, str] = {}
+    for line in done.stdout.splitlines():
+        if told := re.search(
+            r"program\.py:(\d+): (?:note: Revealed type is \"(.*)\"|(error): (?!Missing return))", line
+        ):
+            name = (told[2] or "error").replace("builtins.", "")
+            found[int(told[1])] = re.sub(r"[\w.]+\.(\w+)", r"\1", name)
+    wanted = {
+        number: line.rpartition("# ")[2]
+        for number, line in enumerate(PROGRAM.splitlines(), 1)
+        if re.search(r"# [\w\[\]]+$", line)
+    }
+    assert found == wanted
