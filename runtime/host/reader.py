@@ -37,9 +37,10 @@ from runtime.mail.ring import ORDERED_MACHINE
 if TYPE_CHECKING:
     import asyncio
 
-_LOG: Final = logging.getLogger("mainspring") SPIN_NS: Final = 300_000 """How long a waiting caller looks at the
-rings before it sleeps: about two round trips. An engine that need not wake its caller saves 40 us each time; a
-caller whose answers take longer soon stops looking (`SPIN_MISSES_MAX`)."""
+_LOG: Final = logging.getLogger("mainspring")
+SPIN_NS: Final = 300_000
+"""How long a waiting caller looks at the rings before it sleeps: about two round trips. An engine that need not wake
+its caller saves 40 us each time; a caller whose answers take longer soon stops looking (`SPIN_MISSES_MAX`)."""
 NET_S: Final = 1.0
 """Longest sleep without a look at the rings; a net under the reasoning above."""
 
