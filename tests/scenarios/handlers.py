@@ -169,3 +169,19 @@ def large(path: str, word: str, size: int) -> bytes:
     """Note, return a large value."""
     note(path, word)
     return b"x" * size
+
+
+# --- tasks that fail ----------------------------------------------------------------------------------------------
+
+
+def fail(path: str, word: str) -> None:
+    """Note, and raise."""
+    note(path, word)
+    raise ValueError(f"{word} failed")
+
+
+def first_fails(path: str, word: str) -> str:
+    """The first attempt raises, the second does not."""
+    if not _noted_before(path, word):
+        raise ValueError(f"{word} failed")
+    return word

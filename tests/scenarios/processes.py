@@ -134,11 +134,12 @@ class Host:
 
 
 @contextmanager
-def host_program(name: str, *args: object) -> Iterator[Host]:
+def host_program(name: str, *args: object, cwd: Path = ROOT) -> Iterator[Host]:
     """Run `tests/scenarios/programs/<name>.py`; what is left of it and its processes is killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-m", f"{PROGRAMS}.{name}", *map(str, args)],
-        cwd=ROOT,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
