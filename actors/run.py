@@ -339,7 +339,7 @@ class Run:
             node = todo.popleft()
             if state[node] != PENDING:
                 continue
-            if _met(self.kind(node).trigger, [state[p] for p in self.parents(node)]):
+            if rule_met(self.kind(node).trigger, [state[p] for p in self.parents(node)]):
                 state[node] = READY
                 ready.append(node)
             else:
@@ -360,7 +360,7 @@ def _consecutive(nodes: Sequence[int]) -> bool:
     return bool(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes) and nodes == list(range(nodes[0], nodes[-1] + 1))
 
 
-def _met(rule: TriggerRule, parents: list[int]) -> bool:
+def rule_met(rule: TriggerRule, parents: list[int]) -> bool:
     """Whether a rule is met by parents that are all terminal (or, for any-succeeded, by one that succeeded)."""
     if rule is TriggerRule.ALL_SUCCEEDED:
         return all(s == SUCCEEDED for s in parents)

@@ -11,10 +11,19 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any
+from itertools import combinations
+from typing import Any, Final
 
 from actors.protocol import errors, states
+from actors.run import rule_met
 from tests.tidy.tree import ROOT
+
+ENDINGS: Final = [
+    endings
+    for count in (1, 2, 3)
+    for endings in combinations((states.NodeState.SUCCEEDED, states.NodeState.SKIPPED, states.NodeState.FAILED), count)
+]
+"""Which endings occur among the parents of a node."""
 
 
 def state_tables() -> dict[str, Mapping[Enum, Mapping[Enum, Enum]]]:
@@ -63,12 +72,38 @@ def error_table() -> str:
     return "\n".join(rows)
 
 
+def trigger_table() -> str:
+    """What each rule does, by how the parents ended: asked of the function that decides it."""
+    names = [str(rule) for rule in states.TriggerRule]
+    rows = ["| parents ended as | " + " | ".join(f"`{name}`" for name in names) + " |", "|---" * (len(names) + 1) + "|"]
+    for endings in ENDINGS:
+        # Failed and cancelled make no difference to a rule, and so stand in one row.
+        forms = {tuple(rule_met(rule, form) for rule in states.TriggerRule) for form in both_forms(endings)}
+        if len(forms) != 1:
+            raise AssertionError(f"{endings}: a rule tells failed from cancelled, the table cannot show that")
+        cells = ["starts" if met else "is skipped" for met in forms.pop()]
+        shown = ", ".join(
+            "failed or cancelled" if state is states.NodeState.FAILED else label(state) for state in endings
+        )
+        rows.append(f"| {shown} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def both_forms(endings: tuple[states.NodeState, ...]) -> list[list[int]]:
+    """The endings with failed, and the same with cancelled in its place."""
+    cancelled = [states.NodeState.CANCELLED if state is states.NodeState.FAILED else state for state in endings]
+    return [[int(state) for state in form] for form in (endings, cancelled)]
+
+
 def parts() -> dict[str, dict[str, Callable[[], str]]]:
     """Document -> name of the part -> what writes it."""
     drawings: dict[str, Callable[[], str]] = {
         f"{name} states": partial(drawing, table) for name, table in state_tables().items()
     }
-    return {"README.md": {"errors": error_table}, "actors/ARCHITECTURE.md": drawings}
+    return {
+        "README.md": {"errors": error_table, "trigger rules": trigger_table},
+        "actors/ARCHITECTURE.md": drawings,
+    }
 
 
 def filled(text: str, name: str, content: str) -> str:
