@@ -242,7 +242,7 @@ class Runtime(Submitter):
 def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineClient:
     """A client of a new session, not started. Makes the folder, so that what is wrong with it is said at once."""
     if inside_worker():
-        raise NestedRuntime("a Runtime cannot be opened inside a worker")
+        raise NestedRuntime("a Runtime cannot be opened inside a worker, where waiting for tasks would hold their slot")
     with StateFolder.open(config.state_dir, holder_pid=UNNAMED) as folder:
         blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
     session = f"{int(time.time()):x}{os.urandom(4).hex()}"

@@ -161,10 +161,13 @@ class QueueFull(CallerError):
 
 
 class NestedRuntime(CallerError):
-    """A Runtime was started inside a worker, typically because the main script has no guard."""
+    """A Runtime was started inside a worker: by a task, or because the main script has no guard."""
 
     code = "MS124"
-    hint = "put the code that starts the Runtime under if __name__ == '__main__':"
+    hint = (
+        "in a task, add the tasks it needs with TaskContext.spawn; in a main script, start the Runtime under "
+        "if __name__ == '__main__':"
+    )
 
 
 class TaskFailed(MainspringError):
