@@ -216,6 +216,8 @@ class EngineClient(Submissions):
         deadline = time.monotonic() + limit_s
         while not self._connected.done():
             if self.reader.read():
+                if self.trouble is not None:  # it cannot write that it was opened
+                    raise fresh(self.trouble)
                 deadline = time.monotonic() + limit_s
                 continue
             for news in self._starter.news():

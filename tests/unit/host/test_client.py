@@ -98,6 +98,22 @@ def test_what_the_engine_says_instead_of_hello_is_raised() -> None:
         client.check_open()
 
 
+def test_s12_an_engine_that_finds_no_room_at_its_start_is_not_waited_for() -> None:
+    engine = FakeEngine(hello=False)
+    client = EngineClient(engine, "s", None)
+    start = engine.start
+
+    def start_without_room() -> Any:
+        ends = start()
+        engine.say("Y", ["no space for 80 bytes", "MS206"], control=True)
+        return ends
+
+    engine.start = start_without_room  # type: ignore[method-assign]
+    with pytest.raises(DiskFull, match="no space for 80 bytes"):
+        client.start()
+    assert engine.stopped
+
+
 def test_an_engine_that_dies_without_a_word_is_unavailable() -> None:
     engine = FakeEngine(hello=False)
     engine.die(9)
