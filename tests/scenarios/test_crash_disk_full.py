@@ -130,6 +130,30 @@ def test_s12_a_program_that_starts_on_a_full_disk_is_told_at_once(tmp_path: Path
             assert rt.handle(handle.run_id).result(timeout=30) == "task"
 
 
+def test_s12_a_program_is_told_at_once_that_the_log_has_no_room(
+    state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "runs"
+    with Runtime(state_dir, node_types=ONE) as rt:
+        handle = rt.submit(handlers.mark, str(runs), "task")
+        for _ in rt.map(handlers.size_of, ["x" * 60_000] * 400):
+            pass  # the log is larger than the shared memory of a start, which the limit below counts too
+    (log,) = (state_dir / "log").iterdir()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (log.stat().st_size, before[1])
+    )  # processes started from here have it too
+    try:
+        begun_ns = time.monotonic_ns()
+        with pytest.raises(DiskFull):
+            Runtime(state_dir, node_types=ONE)
+        assert time.monotonic_ns() - begun_ns < PROMPT_NS
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with Runtime(state_dir, node_types=ONE) as rt:
+        assert rt.handle(handle.run_id).result(timeout=30) == "task"
+
+
 def test_s12_everything_killed_while_the_disk_is_full(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     with scarce("tmpfs", tmp_path) as disk:
