@@ -7,6 +7,7 @@ and not entered twice, so a session may send what it is not sure of.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -46,16 +47,28 @@ def on_tasks(scheduler: Scheduler, message: msg.TasksSubmitted) -> None:
     if not rows:
         _ack(scheduler, message.session, session.seq_last)
         return
-    whole = len(rows) == len(message.tasks)
     numbers = list(dict.fromkeys(row[1] for row in rows))
-    kinds = _kinds_of(scheduler, message.session, numbers, rows[0][0], rows[-1][0])
-    if kinds is None:
+    refusals = {no: why for no in numbers if (why := _refusal(scheduler, message.session, no)) is not None}
+    if not refusals:
+        whole = len(rows) == len(message.tasks)
+        _enter_tasks(scheduler, message.session, rows, numbers, message.raw if whole else orjson.dumps(rows))
         return
+    for number, group in groupby(rows, key=lambda row: row[1] if row[1] in refusals else None):
+        part = list(group)
+        if number is None:
+            known = list(dict.fromkeys(row[1] for row in part))
+            _enter_tasks(scheduler, message.session, part, known, orjson.dumps(part))
+        else:
+            why = refusals[number]
+            _reject(scheduler, message.session, part[0][0], part[-1][0], why.code, why.message)
+
+
+def _enter_tasks(scheduler: Scheduler, session: str, rows: list[list[Any]], numbers: list[int], body: bytes) -> None:
+    kinds = [scheduler.session_kinds[(session, no)] for no in numbers]
     kind_of = None if len(numbers) == 1 else [numbers.index(row[1]) for row in rows]
-    body = message.raw if whole else orjson.dumps(rows)
-    run = admit_tasks(scheduler, message.session, kinds, kind_of, rows)
+    run = admit_tasks(scheduler, session, kinds, kind_of, rows)
     _log_submission(scheduler, b"T", run, numbers, body)
-    _ack(scheduler, message.session, rows[-1][0])
+    _ack(scheduler, session, rows[-1][0])
     scheduler.queue(run, range(run.size))
 
 
@@ -77,9 +90,11 @@ def on_map(scheduler: Scheduler, message: msg.MapSubmitted) -> None:
     if message.seq <= session.seq_last:
         _ack(scheduler, message.session, session.seq_last)
         return
-    kinds = _kinds_of(scheduler, message.session, [message.kind_no], message.seq, message.seq)
-    if kinds is None:
+    refused = _refusal(scheduler, message.session, message.kind_no)
+    if refused is not None:
+        _reject(scheduler, message.session, message.seq, message.seq, refused.code, refused.message)
         return
+    kinds = [scheduler.session_kinds[(message.session, message.kind_no)]]
     run = admit_map(scheduler, message.session, kinds, message.seq, message.items)
     _log_submission(scheduler, b"M", run, [message.kind_no], message.raw)
     _ack(scheduler, message.session, message.seq)
@@ -133,18 +148,16 @@ def on_refused(scheduler: Scheduler, message: msg.SubmissionRefused) -> None:
     _reject(scheduler, message.session, message.seq, message.seq, message.code, message.text)
 
 
-def _kinds_of(scheduler: Scheduler, session: str, numbers: list[int], first: int, last: int) -> list[Kind] | None:
-    kinds = [scheduler.session_kinds.get((session, no)) for no in numbers]
+def _refusal(scheduler: Scheduler, session: str, number: int) -> MainspringError | None:
+    """Why tasks of this kind cannot be entered; None when they can."""
+    kind = scheduler.session_kinds.get((session, number))
+    if kind is None:
+        return ProtocolError("the session did not define this task kind")
     try:
-        known = [k for k in kinds if k is not None]
-        if len(known) != len(kinds):
-            raise ProtocolError("the session did not define this task kind")
-        for kind in known:
-            _require_node_type(scheduler, kind)
-    except MainspringError as refused:
-        _reject(scheduler, session, first, last, refused.code, refused.message)
-        return None
-    return known
+        _require_node_type(scheduler, kind)
+    except UnknownNodeType as refused:
+        return refused
+    return None
 
 
 def _require_node_type(scheduler: Scheduler, kind: Kind) -> None:

@@ -31,13 +31,23 @@ def balance(pool: WorkerPool, ready: int) -> list[Any]:
     able = [w for w in pool.workers.values() if w.state is WorkerState.READY]
     waiting = ready + sum(max(0, w.book.held - pool.slots) for w in able)
     total = len(able) + pool.wanted
-    if waiting and total < pool.workers_max and waiting * (pool.average_ns or 1_000_000) > GROW_NS * max(1, total):
-        out.append(pool.want(f"{waiting} tasks wait"))
+    if waiting and total < pool.workers_max:
+        out += _grow(pool, able, waiting, total)
     idle = [w for w in able if not w.book.held]
     if idle and not ready:
         out += _steal(pool, able)
         out += _shrink(pool, idle, len(able))
     return out
+
+
+def _grow(pool: WorkerPool, able: list[PoolWorker], waiting: int, total: int) -> list[Any]:
+    """One more worker when what waits is much by its usual duration, or when it has waited for long."""
+    if waiting * (pool.average_ns or 1_000_000) > GROW_NS * max(1, total):
+        return [pool.want(f"{waiting} tasks wait")]
+    due = min((w.progress_ns for w in able if w.book.held), default=pool.now_ns) + GROW_NS
+    if due > pool.now_ns:
+        return [fx.WakeAt(due)]
+    return [pool.want(f"{waiting} tasks wait behind one that takes long")]
 
 
 def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:

@@ -225,9 +225,7 @@ class Dispatch:
         item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
         builder = GraphBuilder()
         builder.add(0, item=item)
-        container = encode(builder.finish(), header := {"name": kind["name"], "kinds": [kind], "run_id": run_id})
-        if container[:1] == BLOB_MARK:
-            container = encode(builder.finish(), {**header, "pad": ""})
+        container = encode(builder.finish(), {"name": kind["name"], "kinds": [kind], "run_id": run_id})
         handle = make(self.client, run_id)
         self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))
         return handle

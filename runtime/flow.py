@@ -29,7 +29,6 @@ from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
 from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, encode_call, holds, shape_of
 from runtime.config import NAME_RULE, is_name
-from runtime.host.decode import BLOB_MARK
 from runtime.mail.codec import Codec
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, TaskOptions, kind_of, split_partial
 
@@ -339,7 +338,7 @@ class Flow:
         if run_id is not None:
             header["run_id"] = run_id
         found = encode(columns, header)
-        return found if found[:1] != BLOB_MARK else encode(columns, {**header, "pad": ""})
+        return found
 
     @property
     def has_large_values(self) -> bool:

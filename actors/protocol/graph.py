@@ -281,6 +281,8 @@ def encode(columns: GraphColumns, header: dict[str, Any]) -> bytes:
         "ids": [[i, s] for i, s in columns.ids.items()],
     }
     text = orjson.dumps(head)
+    if len(text) & 0xFF == ord("@"):  # where a container or the name of its blob may stand, "@" begins the name
+        text += b" "
     return b"".join([_LENGTH.pack(len(text)), text, *parts])
 
 

@@ -171,3 +171,13 @@ def test_priority_classes_are_served_in_order() -> None:
     rig.say(msg.WorkerHello(rig.workers[0], 1))
     items = [e.items[0] for e in rig.taken(fx.LeaseWork)]
     assert items == [3, 2, 1]
+
+
+def test_s09_a_bad_task_in_a_pile_is_refused_alone() -> None:
+    rig = Rig()
+    rows = [[1, 1, 0], [2, 7, 0], [3, 1, 0], [4, 7, 0], [5, 7, 0]]
+    rig.say(msg.KindDefined("s", 1, kind()), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    assert [seq for seq, _ in rig.told("J")] == [2, 4, 5]
+    assert rig.told("A") == [[1], [3]]
+    assert len(rig.leases()) == 2
+    assert rig.ask("status", run="s-3")["state"] == "running"

@@ -218,3 +218,17 @@ def test_each_task_of_an_asyncio_worker_has_its_own_time() -> None:
     assert rig.taken(fx.AskCancel) == []
     rig.later(200, msg.WorkerObserved(worker, 0, 0, 0, 0, running=((first, start), (second, start + 900))))
     assert rig.taken(fx.AskCancel) == [fx.AskCancel(worker, first, 2)]
+
+
+def test_a_task_behind_a_long_one_gets_a_worker_of_its_own() -> None:
+    rig = Rig(node_type(workers_min=1, workers_max=2))
+    rig.core.pools["default"].measured(100)
+    rig.submit(2)
+    rig.leases()
+    rig.later(30_000_000)
+    (start,) = rig.taken(fx.StartWorker)
+    rig.say(msg.WorkerHello(start.worker, 2))
+    rig.later(10_000_000)
+    (revoke,) = rig.taken(fx.Revoke)
+    rig.say(msg.LeasesRevoked(revoke.worker, revoke.serials, revoke.serials))
+    assert [worker for worker, _, _ in rig.leases()] == [start.worker]
