@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import itertools
 import os
+import re
 import resource
 import signal
+import socket
+import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -185,3 +190,124 @@ def first_fails(path: str, word: str) -> str:
     if not _noted_before(path, word):
         raise ValueError(f"{word} failed")
     return word
+
+
+# --- tasks that cannot be interrupted easily ----------------------------------------------------------------------
+
+
+def sleep_in_c(path: str, word: str) -> None:
+    """One long system call."""
+    note(path, word)
+    time.sleep(FOREVER_S)
+
+
+def backtrack(path: str, word: str) -> None:
+    """A regular expression that takes longer than the universe."""
+    note(path, word)
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+def read_socket(path: str, word: str) -> None:
+    """Wait for bytes that never come."""
+    note(path, word)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.recv(1)
+
+
+def wait_lock(path: str, word: str) -> None:
+    """Wait for a lock that nobody gives back."""
+    note(path, word)
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+def wait_process(path: str, word: str) -> None:
+    """Wait for a program that does not end."""
+    note(path, word)
+    subprocess.run(["sleep", str(FOREVER_S)], check=False)
+
+
+def sum_forever(path: str, word: str) -> None:
+    """A loop in C that never looks at signals and never gives the interpreter back."""
+    note(path, word)
+    sum(itertools.repeat(0))
+
+
+def hold_interpreter(path: str, word: str, seconds: float = FOREVER_S) -> str:
+    """A call in C that keeps the interpreter's lock."""
+    note(path, word)
+    starve(seconds)
+    return word
+
+
+def starve(seconds: float) -> None:
+    """Keep the interpreter's lock; no other thread of this process runs meanwhile."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
+async def sleep_async(path: str, word: str) -> None:
+    """Wait in the event loop."""
+    note(path, word)
+    await asyncio.sleep(FOREVER_S)
+
+
+async def hold_async(path: str, word: str, gate: str) -> str:
+    """As `hold`, in the event loop."""
+    note(path, word)
+    await asyncio.to_thread(wait_for, gate)
+    return word
+
+
+async def block_loop(path: str, word: str) -> None:
+    """Block the event loop in C."""
+    note(path, word)
+    sum(itertools.repeat(0))
+
+
+def swallow_once(path: str, word: str) -> str:
+    """Take the signal for a passing trouble, and end soon after."""
+    note(path, word)
+    try:
+        time.sleep(FOREVER_S)
+    except BaseException:
+        time.sleep(TICK_S)
+    return word
+
+
+def swallow_always(path: str, word: str) -> None:
+    """A loop that nothing ends."""
+    note(path, word)
+    _swallow()
+
+
+def swallow_and_ignore_sigterm(path: str, word: str) -> None:
+    """A loop that nothing ends but SIGKILL."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note(path, word)
+    _swallow()
+
+
+def swallow_and_block_signals(path: str, word: str) -> None:
+    """Likewise, at the door of the kernel."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
+    note(path, word)
+    _swallow()
+
+
+def swallow_in_finally(path: str, word: str) -> None:
+    """Tidying up that takes longer than the task."""
+    note(path, word)
+    try:
+        time.sleep(FOREVER_S)
+    finally:
+        _swallow()
+
+
+def _swallow() -> None:
+    while True:
+        try:
+            time.sleep(FOREVER_S)
+        except BaseException:
+            continue
