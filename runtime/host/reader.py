@@ -193,6 +193,7 @@ class Reader:
 
     def _read_until(self, cell: Pending, deadline: float | None) -> None:
         """With the role: read until the cell is settled, the time is over, or somebody else needs the role."""
+        self.link.disarm()  # whoever looks at the rings need not be rung for, and the pump can sleep on
         while not (cell._state or self._wanted or self.stopped):
             if self.read() or cell._state:
                 continue
