@@ -323,7 +323,8 @@ class WorkerPool:
                 started = message.started_ns or self.now_ns
                 self._out.append(msg.AttemptFailed(group.run, node, failure, worker.pid, started, self.now_ns))
         healthy = was in (WorkerState.DRAINING, WorkerState.KILLING) or bool(guilty)
-        reason = worker.boot_error or worker.drain_reason or message.status
+        last_words = message.outputs.get(0, "").strip().rpartition("\n")[2]
+        reason = worker.boot_error or worker.drain_reason or ": ".join(filter(None, (message.status, last_words[:300])))
         if was is WorkerState.STARTING:
             self.trouble = reason
         self._out.append(msg.WorkerGone(worker.id, self.name, healthy, reason))
@@ -352,7 +353,7 @@ class WorkerPool:
         found: dict[int, dict[str, Any]] = {}
         for serial in running:
             asked = worker.stops.get(serial)
-            found[serial] = stop_failure(asked, message) if asked else crash_failure(worker, message)
+            found[serial] = stop_failure(asked, message) if asked else crash_failure(worker, serial, message)
         return found
 
     def check_invariants(self) -> None:
