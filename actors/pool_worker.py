@@ -85,15 +85,21 @@ class PoolWorker:
 
 
 def stop_failure(escalation: Escalation, message: msg.WorkerExited) -> dict[str, Any]:
+    words = last_words(escalation.serial, message)
     if escalation.reason == TIMEOUT:
         text = f"ran over its timeout and its worker was ended ({message.status})"
-        return {"kind": "timeout", "type": "AttemptTimeout", "message": text, "traceback": message.output}
+        return {"kind": "timeout", "type": "AttemptTimeout", "message": text, "traceback": words}
     text = f"cancelled while running; its worker was ended ({message.status})"
-    return {"kind": "cancelled", "type": "AttemptCancelled", "message": text, "traceback": message.output}
+    return {"kind": "cancelled", "type": "AttemptCancelled", "message": text, "traceback": words}
 
 
-def crash_failure(worker: PoolWorker, message: msg.WorkerExited) -> dict[str, Any]:
+def crash_failure(worker: PoolWorker, serial: int, message: msg.WorkerExited) -> dict[str, Any]:
     frozen = " after it was frozen (SIGSTOP)" if worker.drain_reason == "frozen" else ""
     hint = "; out of memory, or killed from outside" if message.signal == 9 and not frozen else ""
     text = f"worker process {worker.pid} died: {message.status}{frozen}{hint}"
-    return {"kind": "crash", "type": "WorkerCrashed", "message": text, "traceback": message.output}
+    return {"kind": "crash", "type": "WorkerCrashed", "message": text, "traceback": last_words(serial, message)}
+
+
+def last_words(serial: int, message: msg.WorkerExited) -> str:
+    """What an attempt had printed before its worker ended, or what the worker said without saying for whom."""
+    return message.outputs.get(serial) or message.outputs.get(0, "")

@@ -151,7 +151,13 @@ RING_REREADS_MAX: Final = 20_000
 """Looks at a frame that does not fit its check before it counts as damaged: about 10 ms; a store shows within 1 us."""
 
 # --- worker processes ---------------------------------------------------------------------------------------------
-OUTPUT_SERIALS_MAX: Final = 64
-"""Attempts of one worker whose output is kept: 64 of OUTPUT_BYTES_MAX are 4 MiB. The oldest go first."""
+OUTPUT_SERIALS_MAX: Final = LEASE_SLOTS
+"""Attempts of one worker whose output is kept until their result is there: all that it can hold. Oldest go first."""
+OUTPUT_PENDING_BYTES_MAX: Final = 4 * MIB
+"""Bytes of them: 64 attempts that print OUTPUT_BYTES_MAX each, or all that print a few lines."""
+OUTPUTS_KEPT_MAX: Final = 1000
+"""Ended attempts whose output can still be asked for."""
+OUTPUTS_KEPT_CHARS_MAX: Final = 8 * MIB
+"""Characters of them: 128 attempts that printed OUTPUT_BYTES_MAX each, or OUTPUTS_KEPT_MAX that printed 8 KiB."""
 SPAWNED_BYTES_MAX: Final = FRAME_BYTES_MAX - KIB
 """Nodes that one attempt adds to its run, encoded: they travel as one message."""

@@ -7,7 +7,8 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.protocol.graph import GraphColumns
@@ -170,7 +171,8 @@ class WorkerObserved(NamedTuple):
 class WorkerExited(NamedTuple):
     """A worker process ended.
 
-    `claimed` are its serials in state RUNNING, `current` the one it was executing (0: none).
+    `claimed` are its serials in state RUNNING, `current` the one it was executing (0: none). `outputs` is what its
+    open attempts had printed, by serial; under 0 what nobody in particular had, such as the dump of a crash.
     """
 
     worker: int
@@ -179,7 +181,7 @@ class WorkerExited(NamedTuple):
     current: int
     started_ns: int
     claimed: tuple[int, ...]
-    output: str = ""
+    outputs: Mapping[int, str] = MappingProxyType({})
 
 
 class LeasesRevoked(NamedTuple):

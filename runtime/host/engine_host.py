@@ -176,7 +176,7 @@ class EngineHost:
             else:
                 message = decode.face_control(self._session, frame)
                 if type(message) is msg.Queried and message.what == "output":
-                    self._face.send(b"Q" + orjson.dumps(self._outputs.answer(message)), control=True)
+                    self._face.send(b"Q" + orjson.dumps(self._outputs.answer(message)))
                 else:
                     if type(message) is msg.Queried:
                         self._observe(events, time.monotonic_ns())
@@ -263,11 +263,11 @@ class EngineHost:
             if not control and not work:
                 break
             self._events += self._decoded(post, control, work)
-        post.drain_output()
+        outputs = self._outputs.last_words(post)
         serial, started_ns = post.table.current()
         claimed = self._running(post)
         text, number = (refusal, 0) if refusal else _described(status)
-        self._events.append(msg.WorkerExited(worker, text, number, serial, started_ns, claimed, post.output.tail()))
+        self._events.append(msg.WorkerExited(worker, text, number, serial, started_ns, claimed, outputs))
         post.close()
 
     def _start_worker(self, effect: fx.StartWorker) -> None:

@@ -6,8 +6,9 @@ is printed. `sys.stdout` and `sys.stderr` write the marker and write through, so
 not lost. What C code or a child process writes goes to the same pipe without a marker: it counts for the attempt that
 printed last.
 
-Bounds: `limits.OUTPUT_BYTES_MAX` for each attempt, first quarter and last three quarters, with a mark between them; the
-latest `limits.OUTPUT_SERIALS_MAX` attempts; a writer that is faster than the reader waits, as with any pipe.
+Bounds: `limits.OUTPUT_BYTES_MAX` for each attempt, first quarter and last three quarters, with a mark between them;
+for all attempts whose result is not there yet `OUTPUT_SERIALS_MAX` and `OUTPUT_PENDING_BYTES_MAX`, oldest first; a
+writer that is faster than the reader waits, as with any pipe.
 
 Known limits: output that itself contains a marker is attributed to what it says. One write longer than PIPE_BUF may be
 torn by another writer of the same worker (a thread or a child).
@@ -107,13 +108,17 @@ class CapturedStreams:
         os.dup2(pipe_fd, 1, inheritable=True)
         os.dup2(pipe_fd, 2, inheritable=True)
         os.close(pipe_fd)
-        marks = OutputMarks(serial_now)
-        self.stdout = _text(MarkedFile(1, marks))
-        self.stderr = _text(MarkedFile(2, marks))
+        self._marks = OutputMarks(serial_now)
+        self.stdout = _text(MarkedFile(1, self._marks))
+        self.stderr = _text(MarkedFile(2, self._marks))
         self.restore()
 
     def restore(self) -> None:
-        """Make `sys.stdout` and `sys.stderr` ours, also after a handler replaced them."""
+        """Make `sys.stdout` and `sys.stderr` ours, also after a handler replaced or closed them."""
+        if self.stdout.closed:
+            self.stdout = _text(MarkedFile(1, self._marks))
+        if self.stderr.closed:
+            self.stderr = _text(MarkedFile(2, self._marks))
         if sys.stdout is not self.stdout:
             sys.stdout = self.stdout
         if sys.stderr is not self.stderr:
@@ -139,6 +144,10 @@ class _Kept:
         self.tail: deque[bytes] = deque()
         self.tail_bytes = 0
         self.bytes_seen = 0
+
+    @property
+    def bytes_kept(self) -> int:
+        return len(self.head) + self.tail_bytes
 
     def add(self, data: bytes) -> None:
         self.bytes_seen += len(data)
@@ -173,9 +182,9 @@ class OutputCollector:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
+        self._bytes = 0
         self._serial = 0
         self._partial = b""
-        self._latest = _Kept()
 
     def feed(self, data: bytes) -> None:
         """Take in what was read from the pipe, cut anywhere."""
@@ -189,6 +198,11 @@ class OutputCollector:
             self._serial = int(number)
             self._add(text)
 
+    @property
+    def latest(self) -> int:
+        """The attempt that printed last; what comes without a mark counts for it."""
+        return self._serial
+
     def serials(self) -> list[int]:
         """Attempts of which something is kept, oldest first."""
         return list(self._kept)
@@ -201,11 +215,10 @@ class OutputCollector:
     def take(self, serial: int) -> str:
         """What an attempt printed, which is then forgotten; empty when nothing, or when it is too long ago."""
         kept = self._kept.pop(serial, None)
-        return kept.text() if kept else ""
-
-    def tail(self) -> str:
-        """The last output of the worker, whoever printed it."""
-        return (b"".join(self._latest.tail)[-_TAIL_BYTES:] or bytes(self._latest.head)).decode("utf-8", "replace")
+        if kept is None:
+            return ""
+        self._bytes -= kept.bytes_kept
+        return kept.text()
 
     def _add(self, data: bytes) -> None:
         if not data:
@@ -213,7 +226,8 @@ class OutputCollector:
         kept = self._kept.get(self._serial)
         if kept is None:
             kept = self._kept[self._serial] = _Kept()
-            if len(self._kept) > limits.OUTPUT_SERIALS_MAX:
-                self._kept.popitem(last=False)
+        self._bytes -= kept.bytes_kept
         kept.add(data)
-        self._latest.add(data)
+        self._bytes += kept.bytes_kept
+        while len(self._kept) > limits.OUTPUT_SERIALS_MAX or self._bytes > limits.OUTPUT_PENDING_BYTES_MAX:
+            self._bytes -= self._kept.popitem(last=False)[1].bytes_kept

@@ -134,13 +134,17 @@ class Rig:
 
     def printed(self, text: str) -> str:
         """The worker's output so far, once it contains this text."""
-        return str(self.until(lambda: self.output.tail() if text in self.output.tail() else NOTHING))
+        return str(self.until(lambda: self.words() if text in self.words() else NOTHING))
+
+    def words(self) -> str:
+        """What is kept of the output, of all attempts."""
+        return "".join(self.output.peek(serial) for serial in self.output.serials())
 
     def until(self, look: Any) -> Any:
         """Pump messages until `look` finds something."""
         deadline = time.monotonic() + DEADLINE_S
         while (found := look()) is NOTHING:
-            assert time.monotonic() < deadline, f"nothing came; frames: {self.frames}, output: {self.output.tail()}"
+            assert time.monotonic() < deadline, f"nothing came; frames: {self.frames}, output: {self.words()}"
             self.pump(0.02)
         return found
 

@@ -30,7 +30,7 @@ def test_each_attempt_has_its_own() -> None:
     assert collector.take(1) == "a\nc\n"
     assert collector.take(2) == "b\n"
     assert collector.take(2) == ""
-    assert collector.tail() == "a\nb\nc\n"
+    assert collector.latest == 1
 
 
 def test_what_comes_before_any_marker_belongs_to_nobody() -> None:
@@ -89,6 +89,18 @@ def test_only_the_latest_attempts_are_kept() -> None:
         collector.feed(marked(serial, b"x"))
     assert collector.take(10) == ""
     assert collector.take(11) == "x"
+
+
+def test_bytes_of_all_attempts_are_bounded_and_the_oldest_go_first() -> None:
+    collector = OutputCollector()
+    floods = limits.OUTPUT_PENDING_BYTES_MAX // limits.OUTPUT_BYTES_MAX
+    for serial in range(1, floods + 3):
+        collector.feed(marked(serial, b"x" * (2 * limits.OUTPUT_BYTES_MAX)))
+    assert collector.serials() == list(range(3, floods + 3))
+    for serial in range(3, floods + 3):
+        collector.take(serial)
+    collector.feed(marked(9999, b"y" * limits.OUTPUT_BYTES_MAX))
+    assert collector.serials() == [9999], "what was taken counts no longer"
 
 
 @pytest.fixture
