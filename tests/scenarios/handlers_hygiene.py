@@ -1,0 +1,125 @@
+"""Handlers of the scenarios about process hygiene: they print, fork, leak, and ask what their process is like."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from tests.scenarios.handlers import note, wait_for
+
+MIB = 1 << 20
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+async def same_async(value: Any) -> Any:
+    return value
+
+
+def pid(*_: Any) -> int:
+    return os.getpid()
+
+
+# --- S48: output -----------------------------------------------------------------------------------------------------
+
+
+def flood(mib: int, newline: bool) -> int:
+    """Print so many MiB, as lines or as one endless line; the first and the last words can be told."""
+    print("first words", end="\n" if newline else " ")
+    piece = ("x" * 1023 + "\n" if newline else "x" * 1024) * 64
+    for _ in range(mib * 16):
+        sys.stdout.write(piece)
+    print("last words")
+    return mib
+
+
+async def flood_async(mib: int) -> int:
+    return flood(mib, True)
+
+
+def flood_both(mib: int) -> int:
+    """Both streams, from Python, from C and from a child."""
+    piece = b"y" * 65_536
+    for _ in range(mib * 16 // 4):
+        sys.stdout.write("x" * 65_536)
+        sys.stderr.write("z" * 65_536)
+        os.write(1, piece)
+    subprocess.run(["head", "-c", str(mib * MIB // 4), "/dev/zero"], check=True)
+    print("last words", file=sys.stderr)
+    return mib
+
+
+def flood_until(gate: str) -> int:
+    """Print as fast as it goes until the gate is open."""
+    count = 0
+    while not os.path.exists(gate):
+        sys.stdout.write("x" * 4096)
+        count += 1
+    return count
+
+
+def say(text: str) -> str:
+    print(text)
+    return text
+
+
+def say_times(count: int) -> None:
+    print("x" * count)
+
+
+def say_and_die(text: str, how: int) -> None:
+    """The end comes right behind the last word."""
+    sys.stdout.write(text)
+    os.kill(os.getpid(), how)
+    time.sleep(60)
+
+
+def say_and_fail(text: str) -> None:
+    print(text)
+    raise ValueError("after it")
+
+
+def say_and_hold(text: str, path: str, gate: str) -> None:
+    print(text)
+    note(path, "said")
+    wait_for(gate)
+
+
+async def say_and_hold_async(text: str, path: str) -> None:
+    print(text)
+    note(path, "said")
+    await asyncio.sleep(60)
+
+
+def die_silently() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def crash_in_c() -> None:
+    ctypes.string_at(0)
+
+
+def say_raw(text: bytes) -> None:
+    """Past Python's streams."""
+    os.write(1, text)
+
+
+def say_with_logging(text: str) -> None:
+    logging.basicConfig(force=True)
+    logging.getLogger("mine").warning(text)
+
+
+def replace_stdout(text: str) -> None:
+    """Closes what it found, as some libraries do."""
+    sys.stdout.close()
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115  that it is left open is the case
+    print(text)
