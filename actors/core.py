@@ -101,6 +101,10 @@ class EngineCore:
         effects, self._effects = self._effects, []
         return effects
 
+    def answers_within(self, wait_ns: int) -> bool:
+        """Whether some worker holds tasks that usually take less than this."""
+        return any(pool.average_ns < wait_ns and pool.held() for pool in self.pools.values())
+
     @property
     def wants_told(self) -> bool:
         """Whether it matters what the sessions have in their hands."""

