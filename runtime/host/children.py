@@ -152,7 +152,9 @@ def _live(role: str, worker: int, parent: int, body: Callable[[], None], close: 
         kernel.die_with_parent(parent)
         signal.set_wakeup_fd(-1)
         for signum in _CAUGHT:
-            signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
+            signal.signal(signum, signal.SIG_DFL)
+        if role == "worker":  # handlers know KeyboardInterrupt; an engine must not be stopped in the middle of a turn
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         for fd in close:
             with suppress(OSError):
                 os.close(fd)

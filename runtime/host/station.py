@@ -210,6 +210,8 @@ def _kind_of(exc: BaseException, stopped: int, found: bool) -> FailureKind:
         return FailureKind.CANCELLED
     if issubclass(kind, MemoryError):
         return FailureKind.MEMORY
+    if issubclass(kind, KeyboardInterrupt):  # whoever ends all processes with SIGINT does not mean that the task failed
+        return FailureKind.CRASH
     return FailureKind.ERROR if found or issubclass(kind, CallerError) else FailureKind.NO_HANDLER
 
 

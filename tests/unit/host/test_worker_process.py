@@ -97,7 +97,7 @@ def test_claimed_leases_run_and_revoked_ones_do_not(shared: Rig) -> None:
         ("raise_own", "error", "tests.unit.host.worker_handlers.OwnConstructor"),
         ("raise_liar", "error", "tests.unit.host.worker_handlers.Liar"),
         ("leave", "error", "SystemExit"),
-        ("interrupt", "error", "KeyboardInterrupt"),
+        ("interrupt", "crash", "KeyboardInterrupt"),
         ("recurse", "error", "RecursionError"),
         ("exhaust", "memory", "MemoryError"),
         ("skip", "skipped", "actors.protocol.errors.SkipNode"),
