@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import itertools
+import multiprocessing
 import os
 import re
 import resource
@@ -20,6 +21,8 @@ import threading
 import time
 from pathlib import Path
 from typing import Any, Final
+
+from runtime import TaskContext
 
 TICK_S: Final = 0.005
 FOREVER_S: Final = 600.0
@@ -311,3 +314,41 @@ def _swallow() -> None:
             time.sleep(FOREVER_S)
         except BaseException:
             continue
+
+
+# --- tasks that start others --------------------------------------------------------------------------------------
+
+
+def start_others(path: str, how: str) -> None:
+    """Start a program and a thread that go on by themselves, note both, and wait for ever."""
+    note(path, "task")
+    threading.Thread(target=_tick, args=(f"{path}.thread",), daemon=True).start()
+    script = "import os, sys, time; open(sys.argv[1], 'a').write(f'child {os.getpid()} 0\\n'); time.sleep(600)"
+    command = [sys.executable, "-c", script, path]
+    if how == "daemon":  # forks twice and leads its own session, as a daemon does
+        command[2] = "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0)\n" + script
+    if how == "pool":
+        multiprocessing.get_context("fork").Process(target=_child, args=(path,)).start()
+    else:
+        subprocess.Popen(command, start_new_session=how == "session")
+    time.sleep(FOREVER_S)
+
+
+def _child(path: str) -> None:
+    note(path, "child")
+    time.sleep(FOREVER_S)
+
+
+def _tick(path: str) -> None:
+    while True:
+        note(path, "tick")
+        time.sleep(TICK_S)
+
+
+def grow(path: str, gate: str, context: TaskContext) -> None:
+    """A parent that adds its children while it runs: one that will be done, one that holds, one behind each."""
+    note(path, "parent")
+    done = context.spawn(mark, path, "done")
+    running = context.spawn(hold, path, "running", gate, after=[done])
+    context.spawn(mark, path, "queued", after=[done])
+    context.spawn(mark, path, "pending", after=[running])
