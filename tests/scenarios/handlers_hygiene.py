@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -123,3 +125,70 @@ def replace_stdout(text: str) -> None:
     sys.stdout.close()
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115  that it is left open is the case
     print(text)
+
+
+# --- S44, S45: locks and children ------------------------------------------------------------------------------------
+
+
+def log_and_lock(text: str) -> int:
+    """Takes the locks that a thread of the program held while this worker was made."""
+    logging.getLogger("task").warning(text)
+    return threading.active_count()
+
+
+def leave_child(way: str) -> int:
+    """Start a child, do not wait for it, forget it."""
+    if way == "fork":
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        return pid
+    if way == "spawn":
+        return os.posix_spawn("/bin/true", ["true"], {})
+    if way == "popen":
+        return subprocess.Popen(["true"]).pid
+    if way == "multiprocessing":
+        process = multiprocessing.get_context("fork").Process(target=int)
+        process.start()
+        return process.pid or 0
+    return leave_grandchild(0.0)
+
+
+def leave_grandchild(seconds: float) -> int:
+    """As a daemon does: a child leaves a grandchild in a session of its own, and ends. Returns the latter's pid."""
+    read_fd, write_fd = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        grandchild = os.fork()
+        if grandchild == 0:
+            time.sleep(seconds)
+            os._exit(0)
+        os.write(write_fd, b"%d" % grandchild)
+        os._exit(0)
+    os.close(write_fd)
+    found = int(os.read(read_fd, 20))
+    os.close(read_fd)
+    return found
+
+
+def leave_many(count: int) -> int:
+    """Children that end only a moment later, and never are waited for."""
+    for _ in range(count):
+        subprocess.Popen(["sleep", "0.05"])
+    return count
+
+
+def wait_for_own_child(code: int) -> int:
+    """Who waits for its child gets its exit code, whatever is done about those that nobody waits for."""
+    with subprocess.Popen(["sh", "-c", f"sleep 0.02; exit {code}"]) as child:
+        return child.wait()
+
+
+def die_with_children(count: int) -> None:
+    """Children that live, children that are dead, and then the worker is killed."""
+    for _ in range(count):
+        subprocess.Popen(["sleep", "60"])
+        leave_child("fork")
+    leave_grandchild(60.0)
+    os.kill(os.getpid(), signal.SIGKILL)
