@@ -28,6 +28,9 @@ from actors.protocol.errors import InvariantBroken, ProtocolError
 from actors.protocol.states import WorkerEvent, WorkerState
 from actors.run import Run
 
+NO_END: Final = 1 << 62
+"""More tasks than a worker ever runs."""
+
 
 class WorkerPool:
     """See the module. `node_type` is the wire form of `runtime.config.NodeType`."""
@@ -41,6 +44,8 @@ class WorkerPool:
         self.grace_ns: int = node_type["grace_ns"]
         self._prefetch: int | None = node_type["prefetch"]
         self._recycle_tasks: int | None = node_type["recycle_tasks"]
+        # In mode asyncio a long task would keep its worker from taking others once all its number was given out.
+        self._tasks_max = NO_END if self.is_async or self._recycle_tasks is None else self._recycle_tasks
         self.recycle_rss: int | None = node_type["recycle_rss_bytes"]
         self.workers: dict[int, PoolWorker] = {}
         self.average_ns = 0.0
@@ -87,14 +92,14 @@ class WorkerPool:
         """How many of so many ready tasks each worker should get now."""
         if self.draining:
             return None
-        limit = self._capacity
+        limit, tasks_max = self._capacity, self._tasks_max
         able: list[PoolWorker] = []
         room: list[int] = []
         held: list[int] = []
         for worker in self.workers.values():
             if worker.state is WorkerState.READY and not (worker.stops or worker.stuck):
                 holds = worker.book.held
-                fits = min(limit - holds, worker.window)
+                fits = min(limit - holds, worker.window, tasks_max - worker.tasks - holds)
                 if fits > 0:
                     able.append(worker)
                     room.append(fits)

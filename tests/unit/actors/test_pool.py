@@ -149,6 +149,26 @@ def test_a_worker_is_replaced_after_its_number_of_tasks() -> None:
     assert [e.worker for e in rig.taken(fx.StartWorker)] == [worker + 1]
 
 
+def test_a_worker_is_not_given_more_than_its_number_of_tasks() -> None:
+    """A task that must find its process fresh (recycle_tasks=1) does; the others wait for the next worker."""
+    rig = Rig(node_type(recycle_tasks=2))
+    rig.submit(5)
+    first = rig.leases()
+    assert len(first) == 2
+    for worker, serial, node in first:
+        rig.succeed(worker, serial, node)
+    assert rig.leases() == []
+    (start,) = rig.taken(fx.StartWorker)
+    rig.say(msg.WorkerHello(start.worker, 2))
+    assert [worker for worker, _, _ in rig.leases()] == [start.worker] * 2
+
+
+def test_a_worker_of_coroutines_takes_others_beside_a_long_one() -> None:
+    rig = Rig(node_type(recycle_tasks=2, mode="asyncio", slots=4))
+    rig.submit(5)
+    assert len(rig.leases()) > 2
+
+
 def test_a_pool_grows_when_work_waits_and_shrinks_when_it_is_idle() -> None:
     rig = Rig(node_type(workers_min=1, workers_max=2))
     rig.submit(200)
