@@ -32,24 +32,24 @@ class Family:
     @property
     def spawner(self) -> int:
         """Pid of the spawner; waits for it."""
-        return until(lambda: self._named("ms-spawner"), f"a spawner of {self.host}")[0]
+        return until(lambda: self.named("ms-spawner"), f"a spawner of {self.host}")[0]
 
     @property
     def engine(self) -> int:
         """Pid of the engine; waits for it."""
-        return until(lambda: self._named("ms-engine"), f"an engine of {self.host}")[0]
+        return until(lambda: self.named("ms-engine"), f"an engine of {self.host}")[0]
 
     @property
     def workers(self) -> list[int]:
         """Pids of the workers that are there now."""
-        return self._named("ms-worker")
+        return self.named("ms-worker")
 
     @property
     def all(self) -> list[int]:
         """All that descends from the host, whoever it is, without the host."""
         return [process.pid for process in self._descendants()]
 
-    def _named(self, name: str) -> list[int]:
+    def named(self, name: str) -> list[int]:
         found = []
         for process in self._descendants():
             try:

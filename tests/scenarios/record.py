@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from actors.protocol.graph import decode
 from actors.protocol.records import RecordType
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
@@ -24,6 +25,8 @@ class LogStory:
     attempts: list[tuple[int, int, str, str]] = field(default_factory=list)
     """(run number, node, outcome, kind of failure) of every attempt that did not succeed."""
     cancels: list[tuple[int, int | None]] = field(default_factory=list)
+    items: dict[tuple[int, int], Any] = field(default_factory=dict)
+    """What was submitted: the stored arguments of each place."""
 
     def endings(self) -> Counter[tuple[int, int]]:
         """How often each place came to an end that is final."""
@@ -53,6 +56,19 @@ def _read(story: LogStory, record_type: int, payload: bytes) -> None:
     elif record_type == RecordType.ATTEMPT:
         run, node, outcome, _, failure, *_ = orjson.loads(payload)
         story.attempts.append((run, node, outcome, failure["kind"]))
+    elif record_type == RecordType.SUBMITTED:
+        _read_submission(story, payload)
     elif record_type == RecordType.CANCEL:
         run, node, _ = orjson.loads(payload)
         story.cancels.append((run, node))
+
+
+def _read_submission(story: LogStory, payload: bytes) -> None:
+    if payload[:1] == b"G":
+        length = int.from_bytes(payload[1:5], "little")
+        _, run, *_ = orjson.loads(payload[5 : 5 + length])
+        items = decode(payload[5 + length :])[1].items or []
+    else:
+        _, run, _, _, body = orjson.loads(payload[1:])
+        items = body[2] if payload[:1] == b"M" else [row[2] for row in body]
+    story.items.update(((run, node), item) for node, item in enumerate(items))
