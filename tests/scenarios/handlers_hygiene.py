@@ -31,6 +31,10 @@ def pid(*_: Any) -> int:
     return os.getpid()
 
 
+async def pid_async(*_: Any) -> int:
+    return os.getpid()
+
+
 # --- S48: output -----------------------------------------------------------------------------------------------------
 
 
@@ -192,3 +196,23 @@ def die_with_children(count: int) -> None:
         leave_child("fork")
     leave_grandchild(60.0)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+# --- S47: memory -----------------------------------------------------------------------------------------------------
+
+
+def leak(size: int, kept: list[bytes] = []) -> int:  # noqa: B006  that it is kept is the leak
+    """Keep so many bytes for ever."""
+    kept.append(b"x" * size)
+    return os.getpid()
+
+
+async def leak_async(size: int, kept: list[bytes] = []) -> int:  # noqa: B006  as above
+    kept.append(b"x" * size)
+    return os.getpid()
+
+
+def leak_threads() -> int:
+    """A thread that never ends; a worker that is replaced must not wait for it."""
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    return os.getpid()
