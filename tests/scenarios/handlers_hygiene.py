@@ -216,3 +216,10 @@ def leak_threads() -> int:
     """A thread that never ends; a worker that is replaced must not wait for it."""
     threading.Thread(target=time.sleep, args=(600,)).start()
     return os.getpid()
+
+
+# --- S46: what lies in files and shared memory -----------------------------------------------------------------------
+
+
+def large_result(size: int) -> bytes:
+    return b"x" * size
