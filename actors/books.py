@@ -10,6 +10,7 @@ them; never the latest one, and never one whose end was not yet handed to its se
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections import OrderedDict
 from typing import Final
 
 from actors.protocol import limits
@@ -46,12 +47,14 @@ class RunBook:
         self.runs_max = runs
         self.nodes_max = nodes
         self.live: dict[int, Run] = {}
-        self.finished: dict[int, Run] = {}
+        self.finished: OrderedDict[int, Run] = OrderedDict()
         self.sessions: dict[str, Session] = {}
         self.nodes_live = 0
         self.nodes_finished = 0
         self.told_lsn = 0
         self._by_key: dict[str, Run] = {}
+        # Both are taken from at the front, where a plain dict would look at all that was removed before, each time.
+        self._kept: OrderedDict[int, Run] = OrderedDict()
         self._ended_lsn: dict[int, int] = {}
         self._next_no = 1
 
@@ -86,6 +89,7 @@ class RunBook:
         session = self.session(run.session)
         self.live[run.no] = run
         self._by_key[run.key] = run
+        self._kept[run.no] = run
         self.nodes_live += run.size
         if session.bases and run.seq < session.bases[-1]:
             insort(session.bases, run.seq)
@@ -151,9 +155,10 @@ class RunBook:
                 self._drop(no)
 
     def floor(self, next_lsn: int) -> int:
-        """The lowest LSN that a kept run needs."""
-        candidates = [next(iter(d.values())).lsn for d in (self.live, self.finished) if d]
-        return min(candidates, default=next_lsn)
+        """The lowest LSN that a kept run needs: that of the oldest by submission, whichever ended first."""
+        for run in self._kept.values():
+            return run.lsn
+        return next_lsn
 
     def check_invariants(self) -> None:
         """Raise AssertionError when the books disagree."""
@@ -163,10 +168,13 @@ class RunBook:
             raise AssertionError("nodes_finished is wrong")
         if any(not run.open for run in self.live.values()) or any(run.open for run in self.finished.values()):
             raise AssertionError("a run is in the wrong book")
+        if list(self._kept) != sorted((*self.live, *self.finished)):
+            raise AssertionError("the runs in order of submission are not the live and the finished ones")
 
     def _drop(self, no: int) -> Run:
         run = self.finished.pop(no)
         del self._ended_lsn[no]
+        del self._kept[no]
         self.nodes_finished -= run.size
         self._by_key.pop(run.key, None)
         session = self.sessions[run.session]
