@@ -223,3 +223,17 @@ def leak_threads() -> int:
 
 def large_result(size: int) -> bytes:
     return b"x" * size
+
+
+# --- S49 to S51: signals and loops -----------------------------------------------------------------------------------
+
+
+def hold(gate: str) -> int:
+    """Wait for the gate; the pid shows that nothing interrupted it."""
+    wait_for(gate)
+    return os.getpid()
+
+
+def take(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
