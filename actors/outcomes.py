@@ -130,11 +130,11 @@ def end(
     ending = NodeState(state).name.lower()
     lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
     scheduler.note(run, node, ending, f"attempt {attempt}: {brief(failure)}")
-    before = run.state.count(SKIPPED) if run.is_graph else 0
+    others = run.open - 1
     scheduler.queue(run, run.settle([node], state))
     scheduler.tell_failure(run, node, lsn)
-    if run.is_graph and run.state.count(SKIPPED) > before:
-        scheduler.note(run, node, "skipped others", f"{run.state.count(SKIPPED) - before} nodes behind it")
+    if run.open < others:
+        scheduler.note(run, node, "skipped others", f"{others - run.open} nodes behind it")
     scheduler.finish_if_over(run)
 
 

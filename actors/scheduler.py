@@ -95,6 +95,8 @@ class Scheduler:
                 nodes = run.lease(waiting)
                 if nodes:
                     self._grant(worker, run, nodes)
+                elif run.cancel_asked:
+                    queue.drop_first(run)
 
     def _grant(self, worker: int, run: Run, nodes: Sequence[int]) -> None:
         columns = run.columns
@@ -262,8 +264,8 @@ class Scheduler:
         return [run.seq, run.key, str(run.run_state()), run.counts(), failed]
 
     def note(self, run: Run, node: int, event: str, detail: str) -> None:
-        cause = f"record {self.lsn}"
-        run.own_rare().events.append((self.wall_ns, node, event, f"{detail} ({cause})" if detail else cause))
+        """Add to the story: the cause is the latest record, which tells of it or of what led to it."""
+        run.own_rare().events.append((self.wall_ns, node, event, detail, self.lsn))
 
     # --- checks ---------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """Ready queue of one node type: four priority classes, first in first out inside a class, O(1) a batch.
 
 Holds *segments*, a run with some of its nodes, because nodes become ready in batches: pushing a thousand nodes is one
-append, and nodes in a row are a `range`, cut without copying. Prior art: the run queues of operating systems, with a
-segment in the place of a thread.
+append. A segment remembers how many of its nodes were taken, so that taking a few of a million copies those few. Prior
+art: the run queues of operating systems, with a segment in the place of a thread.
 
 Invariant: `len(queue)` is the number of nodes in all segments. Nodes that left the READY state while they waited are
 not removed here; who pops them checks.
@@ -18,12 +18,12 @@ R = TypeVar("R")
 
 
 class ReadyQueue(Generic[R]):
-    """Segments of (run, nodes) by priority class, 0 first."""
+    """Segments of (run, nodes, how many of them were taken) by priority class, 0 first."""
 
     __slots__ = ("_classes", "_size")
 
     def __init__(self, classes: int = 4) -> None:
-        self._classes: tuple[deque[tuple[R, Sequence[int]]], ...] = tuple(deque() for _ in range(classes))
+        self._classes: tuple[deque[tuple[R, Sequence[int], int]], ...] = tuple(deque() for _ in range(classes))
         self._size = 0
 
     def __len__(self) -> int:
@@ -32,13 +32,13 @@ class ReadyQueue(Generic[R]):
     def push(self, priority: int, run: R, nodes: Sequence[int]) -> None:
         """Add nodes behind their class. The list is kept, not copied."""
         if nodes:
-            self._classes[priority].append((run, nodes))
+            self._classes[priority].append((run, nodes, 0))
             self._size += len(nodes)
 
     def push_front(self, priority: int, run: R, nodes: Sequence[int]) -> None:
         """Put returned nodes before their class: they were waiting longer than all that is there."""
         if nodes:
-            self._classes[priority].appendleft((run, nodes))
+            self._classes[priority].appendleft((run, nodes, 0))
             self._size += len(nodes)
 
     def pop(self, count: int) -> list[tuple[R, Sequence[int]]]:
@@ -46,23 +46,30 @@ class ReadyQueue(Generic[R]):
         taken: list[tuple[R, Sequence[int]]] = []
         for waiting in self._classes:
             while waiting and count > 0:
-                run, nodes = waiting[0]
-                if len(nodes) <= count:
-                    waiting.popleft()
-                    taken.append((run, nodes))
-                    count -= len(nodes)
-                    self._size -= len(nodes)
-                else:
-                    taken.append((run, nodes[:count]))
-                    waiting[0] = (run, nodes[count:])
+                run, nodes, start = waiting[0]
+                left = len(nodes) - start
+                if left > count:
+                    waiting[0] = (run, nodes, start + count)
+                    taken.append((run, nodes[start : start + count]))
                     self._size -= count
                     return taken
+                waiting.popleft()
+                taken.append((run, nodes[start:] if start else nodes))
+                self._size -= left
+                count -= left
         return taken
+
+    def drop_first(self, run: R) -> None:
+        """Drop the first segment of each class if it is this run's, none of whose nodes is READY any more."""
+        for waiting in self._classes:
+            if waiting and waiting[0][0] is run:
+                _, nodes, start = waiting.popleft()
+                self._size -= len(nodes) - start
 
     def segments(self) -> list[tuple[R, Sequence[int]]]:
         """All segments, best class first; for checks."""
-        return [segment for waiting in self._classes for segment in waiting]
+        return [(run, nodes[start:]) for waiting in self._classes for run, nodes, start in waiting]
 
     def counts(self) -> list[int]:
         """Waiting nodes per class."""
-        return [sum(len(nodes) for _, nodes in waiting) for waiting in self._classes]
+        return [sum(len(nodes) - start for _, nodes, start in waiting) for waiting in self._classes]

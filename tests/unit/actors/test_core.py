@@ -181,3 +181,13 @@ def test_s09_a_bad_task_in_a_pile_is_refused_alone() -> None:
     assert rig.told("A") == [[1], [3]]
     assert len(rig.leases()) == 2
     assert rig.ask("status", run="s-3")["state"] == "running"
+
+
+def test_a_cancelled_run_leaves_the_queue_as_a_whole() -> None:
+    rig = Rig()
+    rig.submit_graph([[] for _ in range(5000)])
+    queue = rig.core.scheduler.ready["default"]
+    assert len(queue) > 4000
+    rig.say(msg.CancelAsked("s", 1, "s-1", None))
+    assert rig.core.scheduler.receive([msg.Offer("default", ((1, 1),))], rig.now_ns, rig.now_ns) == []
+    assert len(queue) == 0, "one look at it was enough"

@@ -36,3 +36,41 @@ def test_nothing_is_pushed_for_no_nodes() -> None:
     queue.push_front(1, "a", [])
     assert queue.pop(1) == []
     assert queue.counts() == [0, 0, 0, 0]
+
+
+def test_taking_a_few_of_very_many_copies_those_few() -> None:
+    class Counted(list[int]):
+        copied = 0
+
+        def __getitem__(self, at: object) -> object:  # type: ignore[override]
+            found = super().__getitem__(at)  # type: ignore[index]
+            Counted.copied += len(found)  # type: ignore[arg-type]
+            return found
+
+    queue: ReadyQueue[str] = ReadyQueue()
+    queue.push(1, "a", Counted(range(1000)))
+    taken = [node for _ in range(100) for _, nodes in queue.pop(10) for node in nodes]
+    assert taken == list(range(1000))
+    assert Counted.copied == 1000
+    assert len(queue) == 0
+
+
+def test_a_segment_that_was_begun_keeps_its_place_and_its_count() -> None:
+    queue: ReadyQueue[str] = ReadyQueue()
+    queue.push(1, "a", range(5))
+    queue.pop(2)
+    queue.push_front(1, "b", [9])
+    assert queue.counts() == [0, 4, 0, 0]
+    assert queue.segments() == [("b", [9]), ("a", range(2, 5))]
+    assert queue.pop(3) == [("b", [9]), ("a", range(2, 4))]
+
+
+def test_what_a_run_has_at_the_front_can_be_dropped() -> None:
+    queue: ReadyQueue[str] = ReadyQueue()
+    queue.push(1, "a", range(5))
+    queue.push(1, "b", [9])
+    queue.push(2, "a", [7])
+    queue.pop(2)
+    queue.drop_first("a")
+    assert len(queue) == 1
+    assert queue.pop(9) == [("b", [9])]
