@@ -27,6 +27,7 @@ from actors.protocol.errors import InternalError, MainspringError
 from actors.replay import Replay
 from actors.scheduler import Scheduler
 from runtime.errors import error_to_wire
+from runtime.host import leftovers
 from runtime.host.engine_host import EngineHost
 from runtime.host.launch import WorkerStarter
 from runtime.host.log_thread import LogThread
@@ -71,6 +72,7 @@ def _say(face: Link, error: MainspringError) -> None:
 def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
     holder = config.get("face_pid") or os.getpid()
     with StateFolder.open(config["state_dir"], holder_pid=holder) as folder:
+        leftovers.take_over(folder.path)
         blobs = BlobStore(folder.blobs_path, config["durability"] == "fsync")
         node_types = config["node_types"]
         names = [n["name"] for n in node_types]
@@ -109,7 +111,10 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         finally:
             host.close()
             loop.close()
-    return 0 if reason != "the spawner is gone" else 1
+        if reason == "the spawner is gone":
+            return 1
+        leftovers.let_go(folder.path)
+    return 0
 
 
 def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

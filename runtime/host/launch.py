@@ -7,7 +7,7 @@ starts no thread, and gives the spawner a session of its own, so that Ctrl-C on 
 What a crash leaves behind: nothing. If the host is killed, the spawner ends all; if the spawner is killed, the kernel
 ends its children, and `Launcher` finds and kills whatever they had started by a mark in the environment (`mark`). If
 both are killed at once, engine and workers still die with the spawner; what handlers had started then survives until
-somebody calls `kernel.kill_marked` with the same mark.
+the state folder is opened again (see `leftovers`).
 """
 
 from __future__ import annotations

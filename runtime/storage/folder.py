@@ -3,6 +3,7 @@
     STATE/
       mainspring.json   identity: magic, format version, uuid, time of creation. Written once, aside and renamed.
       lock              held by flock(2) while an engine owns the folder; its text is the pid of the holder
+      spawner           by which mark an owner's processes are known, see `runtime.host.leftovers`
       log/              the write-ahead log (see `segment`)
       blobs/            large payloads
 
