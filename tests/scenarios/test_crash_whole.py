@@ -64,6 +64,23 @@ def test_s02_kill_everything_and_go_on(state_dir: Path, tmp_path: Path, victims:
     assert set(log_of(state_dir).endings().values()) == {1}
 
 
+@pytest.mark.parametrize("victims", ["host", "host-first", "host-and-spawner"])
+def test_s02_what_handlers_had_started_is_gone_at_the_next_start_at_the_latest(
+    state_dir: Path, tmp_path: Path, victims: str
+) -> None:
+    runs = tmp_path / "runs"
+    with host_program("starting", state_dir, runs) as host:
+        assert host.read_line() == "submitted"
+        child = {line.word: line.pid for line in await_lines(runs, 2)}["child"]
+        everybody = [host.pid, *host.family.all]
+        kill(*VICTIMS[victims](host.family))
+        host.end()
+        await_gone([pid for pid in everybody if pid != child], GONE_S)
+    with Runtime(state_dir, node_types=[NodeType("default", workers=1)]) as rt:
+        await_gone([child], GONE_S)
+        rt.close(drain=False)
+
+
 # --- S05: one owner after the other -------------------------------------------------------------------------------
 
 
