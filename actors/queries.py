@@ -83,7 +83,7 @@ class Queries:
     def _story(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
         node = self._node(run, message.args, own)
-        events: list[list[Any]] = [[run.created_ns, -1, "submitted", f"{run.size} nodes as {run.key}"]]
+        events: list[list[Any]] = [[run.created_ns, -1, "submitted", f"{run.size} nodes as {run.key}", run.lsn]]
         events += [list(event) for event in run.rare.events if node is None or event[1] in (node, -1)]
         if node is not None:
             events += self._node_events(run, node)

@@ -38,8 +38,8 @@ class Rare:
         """What handlers said of how far they are."""
         self.ended: dict[int, tuple[int, int, int]] = {}
         """Start, end (wall clock) and pid of the latest attempt without success."""
-        self.events: deque[tuple[int, int, str, str]] = deque(maxlen=limits.STORY_EVENTS_MAX)
-        """The story: wall clock, node or -1, event, detail."""
+        self.events: deque[tuple[int, int, str, str, int]] = deque(maxlen=limits.STORY_EVENTS_MAX)
+        """The story: wall clock, node or -1, event, detail, number of the record that is its cause."""
 
 
 def _refusing() -> Rare:

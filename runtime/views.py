@@ -55,12 +55,16 @@ class Progress(NamedTuple):
 
 
 class StoryEvent(NamedTuple):
-    """One thing that happened to a run; `node` is None when it concerns the whole run."""
+    """One thing that happened to a run; `node` is None when it concerns the whole run.
+
+    `record` is the number of the record in the log that caused it, where there is one.
+    """
 
     at_ns: int
     node: int | None
     event: str
     text: str
+    record: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +186,8 @@ def ask_story(run_id: str, node: int | str | None = None) -> Request:
 def read_story(reply: Mapping[str, Any]) -> list[StoryEvent]:
     """The reply to `ask_story`."""
     return [
-        StoryEvent(at_ns, None if node is None or node < 0 else node, event, text)
-        for at_ns, node, event, text in reply["events"]
+        StoryEvent(at_ns, None if node is None or node < 0 else node, event, text, *cause)
+        for at_ns, node, event, text, *cause in reply["events"]
     ]
 
 

@@ -274,14 +274,12 @@ def test_a_run_id_is_in_the_header() -> None:
 
 
 def test_a_container_never_looks_like_the_name_of_a_file() -> None:
-    marks = 0
     for length in range(1, 260):
         flow = Flow("f" * length)
         flow.add(add_one, 1)
         container = flow.container(Codec(), "", str)
         assert container[:1] != BLOB_MARK
-        marks += "pad" in decode(container)[0]
-    assert marks > 0
+        assert decode(container)[0]["name"] == "f" * length
 
 
 def test_names_in_words() -> None:
