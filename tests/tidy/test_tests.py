@@ -12,8 +12,13 @@ SLEEPS: Final = frozenset({"time.sleep", "sleep", "asyncio.sleep"})
 
 
 def sleeps(source: Source) -> list[str]:
-    """Sleeps in tests. Handler modules run in workers and may; `sleep(0)` is none; others say `# sleep: why`."""
-    if PurePosixPath(source.path).stem.endswith("handlers") or "/handlers/" in source.path:
+    """Sleeps in tests.
+
+    Handler modules run in workers, and programs are hosts that tests watch: they may. `sleep(0)` is none; others say
+    `# sleep: why`.
+    """
+    path = PurePosixPath(source.path)
+    if "handlers" in path.stem.split("_") or {"handlers", "programs"} & set(path.parts):
         return []
     found = []
     for node in ast.walk(source.tree):
