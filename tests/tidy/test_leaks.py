@@ -15,9 +15,12 @@ from tests import leaks
 
 ORPHAN = """
 import subprocess, sys
-reads = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-print(subprocess.Popen(reads, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)
+reads = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
+child = subprocess.Popen(reads, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+child.stdout.readline()
+print(child.pid)
 """
+"""It waits until its child runs: the kernel shows no environment in the middle of an exec."""
 
 
 def test_nothing_is_found_where_nothing_was_left(temporary_folder: Path) -> None:
