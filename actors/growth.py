@@ -11,14 +11,15 @@ from typing import Any
 from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import Kind
 from actors.protocol.states import TriggerRule
-from actors.run import READY, Run, edgeless
+from actors.run import Run
+from actors.state_column import PENDING, READY
 
 
 def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int]:
     """Add spawned nodes behind the existing ones; returns those that are READY. Edges are inside the block only."""
     base = run.size
     if run.columns is None:
-        run.columns = edgeless(base, None)
+        run.columns = GraphColumns.edgeless(base, None)
     columns = run.columns
     count = block["n"]
     if not run.waits:
@@ -40,13 +41,15 @@ def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int
         if name is not None:
             columns.ids[base + index] = name
     run.state.extend(bytes(count))
+    if run.tally is not None:
+        run.tally[PENDING] += count
     run.results.extend([None] * count)
     run.size += count
     run.open += count
     run.special = run.special or any(k.trigger is TriggerRule.ANY_SUCCEEDED for k in kinds)
     fresh = [n for n in range(base, run.size) if not run.waits[n]]
     for node in fresh:
-        run.state[node] = READY
+        run.move(node, READY)
     return fresh
 
 

@@ -18,7 +18,19 @@ from actors.protocol import messages as msg
 from actors.protocol.kinds import Kind
 from actors.protocol.records import RecordType
 from actors.protocol.states import FailureKind, NodeState
-from actors.run import BACKOFF, CANCELLED, CANCELLING, FAILED, PARKED, READY, SKIPPED, Run
+from actors.run import Run
+from actors.state_column import (
+    BACKOFF,
+    CANCELLED,
+    CANCELLED_EARLY,
+    CANCELLING,
+    FAILED,
+    PARKED,
+    READY,
+    SKIPPED,
+    WAITING,
+    where,
+)
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
@@ -109,7 +121,7 @@ def _back_off(
     delay = delay_ns(kind.retry, attempt, hash_of(run.key, node, attempt))
     due_wall = scheduler.wall_ns + delay
     run.own_rare().attempts[node] = attempt
-    run.state[node] = BACKOFF
+    run.move(node, BACKOFF)
     run.own_rare().backoff_until[node] = due_wall
     scheduler.log_attempt(run, node, "retry", attempt, failure, message, due_wall)
     scheduler.note(run, node, f"attempt {attempt} {failure['kind']}", f"next in {delay / 1e9:.3f} s: {brief(failure)}")
@@ -139,7 +151,7 @@ def end(
 
 
 def _park(scheduler: Scheduler, run: Run, node: int, failure: dict[str, Any]) -> None:
-    run.state[node] = PARKED
+    run.move(node, PARKED)
     run.own_rare().parked[node] = brief(failure)
     if scheduler.parking.park(run.kind(node).no, (run.no, node), scheduler.now_ns):
         scheduler.note(run, node, "parked", f"no handler: {brief(failure)}")
@@ -159,7 +171,7 @@ def look_for_handlers(scheduler: Scheduler) -> None:
     for no, nodes in found.items():
         run = live[no]
         for node in nodes:
-            run.state[node] = READY
+            run.move(node, READY)
             run.own_rare().parked.pop(node, None)
         scheduler.queue(run, nodes)
     due = scheduler.parking.next_ns()
@@ -182,7 +194,7 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
             node,
             CANCELLED,
             message.run.rare.attempts.get(node, 0),
-            cancelled("before it started"),
+            CANCELLED_EARLY,
             None,
         )
 
@@ -222,21 +234,15 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
 
 def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:
     """Cancel what waits, and tell so; returns the leased nodes, which must be stopped."""
-    at_once, leased, ready = mark_cancelled(run, node)
-    for n in at_once:
-        scheduler.timers.cancel((run.no, n))
+    for waiting in where(run.state, BACKOFF) if node is None else (node,):
+        scheduler.timers.cancel((run.no, waiting))
+    told = range(run.size) if node is None else (node,)
+    ended = [] if run.is_graph else [n for n in told if run.state[n] in WAITING]
+    leased, ready = (run.cancel_all(), []) if node is None else run.cancel_one(node)
+    for n in ended:
         scheduler.tell_failure(run, n, scheduler.lsn + 1)
     scheduler.queue(run, ready)
     return leased
-
-
-def mark_cancelled(run: Run, node: int | None) -> tuple[list[int], list[int], list[int]]:
-    """The state change of a cancel, live and in replay; see `Run.cancel_waiting`."""
-    run.cancel_asked = run.cancel_asked or node is None
-    at_once, leased, ready = run.cancel_waiting(node)
-    for n in at_once:
-        run.own_rare().failures[n] = cancelled("before it started")
-    return at_once, leased, ready
 
 
 def hash_of(key: str, node: int, attempt: int) -> int:

@@ -14,7 +14,8 @@ from actors.pool_worker import CANCEL, TIMEOUT, Escalation, PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.states import WorkerEvent, WorkerState
-from actors.run import CANCELLING, Run
+from actors.run import Run
+from actors.state_column import CANCELLING
 
 if TYPE_CHECKING:
     from actors.pool import WorkerPool

@@ -23,7 +23,19 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import CallerError, MissingNode, UnknownRun
 from actors.protocol.states import NodeState, RunState
-from actors.run import BACKOFF, CANCELLED, CANCELLING, FAILED, LEASED, PARKED, PENDING, READY, SKIPPED, SUCCEEDED, Run
+from actors.run import Run
+from actors.state_column import (
+    BACKOFF,
+    CANCELLED,
+    CANCELLING,
+    FAILED,
+    LEASED,
+    PARKED,
+    PENDING,
+    READY,
+    SKIPPED,
+    SUCCEEDED,
+)
 
 if TYPE_CHECKING:
     from actors.core import EngineCore
@@ -77,7 +89,7 @@ class Queries:
         if which == "final":
             keep = self._is_final(run)
         elif which == "failed":
-            keep = run.rare.failures.__contains__
+            keep = self._has_failure(run)
         return self._page(run, own, message.args, lambda node: self._result_row(run, node), keep)
 
     def _story(self, message: msg.Queried) -> dict[str, Any]:
@@ -165,7 +177,7 @@ class Queries:
 
     def _result_row(self, run: Run, node: int) -> list[Any]:
         name = None if run.columns is None else run.columns.ids.get(node)
-        return [node, name, run.state[node], run.results[node], run.rare.failures.get(node)]
+        return [node, name, run.state[node], run.results[node], run.failure(node)]
 
     def _pool_row(self, name: str) -> dict[str, Any]:
         pool = self._core.pools[name]
@@ -269,6 +281,10 @@ class Queries:
         off = columns.succ_off
         return lambda node: off[node] == off[node + 1]
 
+    @staticmethod
+    def _has_failure(run: Run) -> Callable[[int], bool]:
+        return lambda node: run.failure(node) is not None
+
     # --- words ----------------------------------------------------------------------------------------------------
 
     def _node_events(self, run: Run, node: int) -> list[list[Any]]:
@@ -309,7 +325,7 @@ class Queries:
             return (
                 f"it is {'being stopped at' if state == CANCELLING else 'leased to'} {where}: it runs, or is next there"
             )
-        failure = run.rare.failures.get(node)
+        failure = run.failure(node)
         detail = f": {failure.get('message', '')}" if failure else ""
         return f"it ended: {NodeState(state).name.lower()}{detail}"
 

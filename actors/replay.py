@@ -24,8 +24,9 @@ from actors.protocol.errors import ProtocolError
 from actors.protocol.graph import decode
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import FailureKind, NodeState
-from actors.run import BACKOFF, CANCELLED, CANCELLING, LEASED, PARKED, READY, Run
+from actors.run import Run
 from actors.scheduler import Scheduler
+from actors.state_column import BACKOFF, CANCELLED, CANCELLING, LEASED, PARKED, READY, where
 
 _GRAPH_HEAD = 5
 
@@ -92,7 +93,7 @@ class Replay:
         scheduler = self.scheduler
         run.own_rare().spawned.clear()
         for node in where(run.state, PARKED):
-            run.state[node] = READY
+            run.move(node, READY)
         scheduler.queue(run, where(run.state, READY))
         for node in where(run.state, BACKOFF):
             wait = max(0, run.rare.backoff_until.get(node, 0) - scheduler.wall_ns)
@@ -186,7 +187,7 @@ class Replay:
             run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         scheduler.note(run, node, outcome, f"attempt {attempt}: {brief(failure)}")
         if outcome == "retry":
-            run.state[node] = BACKOFF
+            run.move(node, BACKOFF)
             run.own_rare().backoff_until[node] = due
             return
         run.own_rare().failures[node] = failure
@@ -199,8 +200,11 @@ class Replay:
         if run is None:
             return
         for n in leased:
-            run.state[n] = LEASED
-        outcomes.mark_cancelled(run, node)
+            run.move(n, LEASED)
+        if node is None:
+            run.cancel_all()
+        else:
+            run.cancel_one(node)
         self._close(run, record, self.scheduler.wall_ns)
 
     def _close(self, run: Run, record: Record, ended_ns: int) -> None:
@@ -234,13 +238,3 @@ class Replay:
         int(RecordType.RELEASED): _released,
         int(RecordType.OPENED): _opened,
     }
-
-
-def where(state: bytearray, value: int) -> list[int]:
-    """Indices of this value, at the speed of `bytearray.find`."""
-    found: list[int] = []
-    at = state.find(value)
-    while at >= 0:
-        found.append(at)
-        at = state.find(value, at + 1)
-    return found

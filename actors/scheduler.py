@@ -32,7 +32,8 @@ from actors.protocol.errors import InvariantBroken
 from actors.protocol.kinds import Kind, KindTable
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
-from actors.run import BACKOFF, FAILED, READY, Run
+from actors.run import Run
+from actors.state_column import BACKOFF, CANCELLED, READY, where
 
 PROGRESS_EVERY_NS: Final = 100_000_000
 FLOOR_EVERY_RECORDS: Final = 4096
@@ -170,7 +171,7 @@ class Scheduler:
         for no, node in self.timers.pop_due(self.now_ns):
             run = self.book.live.get(no)
             if run is not None and run.state[node] == BACKOFF:
-                run.state[node] = READY
+                run.move(node, READY)
                 run.own_rare().backoff_until.pop(node, None)
                 self.queue(run, [node])
         due = self.timers.next_ns()
@@ -239,7 +240,7 @@ class Scheduler:
         if run.is_graph or node >= run.base_size:
             return
         state = NodeState(run.state[node]).name.lower()
-        failure = run.rare.failures[node]
+        failure = run.failure(node)
         row = [run.seq, node, state, failure] if run.is_map else [run.seq + node, None, state, failure]
         self._out.append(fx.Tell(run.session, "F", [row], lsn))
 
@@ -251,16 +252,14 @@ class Scheduler:
         done = [n for n in range(run.base_size) if run.state[n] == NodeState.SUCCEEDED]
         if done:
             self.tell(run.session, "R", [[run.seq, done, [run.results[n] for n in done]]])
-        for node in sorted(run.rare.failures):
+        for node in sorted({*run.rare.failures, *where(run.state, CANCELLED)}):
             self.tell_failure(run, node, self.lsn)
 
     @staticmethod
     def _ending(run: Run) -> list[Any]:
         """How a run ended, with its first failure."""
-        first = min(
-            (n for n in run.rare.failures if run.state[n] == FAILED), default=min(run.rare.failures, default=None)
-        )
-        failed = None if first is None else [first, run.node_id(first), run.rare.failures[first]]
+        first = run.first_failure()
+        failed = None if first is None else [first, run.node_id(first), run.failure(first)]
         return [run.seq, run.key, str(run.run_state()), run.counts(), failed]
 
     def note(self, run: Run, node: int, event: str, detail: str) -> None:

@@ -39,8 +39,9 @@ from actors.protocol.errors import AttemptCancelled, AttemptTimeout, ControlSign
 from actors.protocol.kinds import Kind
 from actors.protocol.states import FailureKind
 from actors.queries import Queries
-from actors.run import CANCELLING, Run
+from actors.run import Run
 from actors.scheduler import Scheduler
+from actors.state_column import CANCELLING
 from runtime.config import NodeType, main_script
 from runtime.context import TaskContext
 from runtime.engine import Runtime

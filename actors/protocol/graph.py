@@ -62,12 +62,23 @@ class GraphColumns:
             counts = [n + b - a for n, a, b in zip(counts, more, more[1:], strict=False)]
         return counts
 
-    def parents(self, node: int) -> list[int]:
-        """Data and control parents of a node, without repeats, in order."""
+    @staticmethod
+    def edgeless(size: int, kind_of: Sequence[int] | None) -> GraphColumns:
+        """Columns of a graph without edges."""
+        zeros = array(_INDEX, bytes(4 * (size + 1)))
+        kinds = None if kind_of is None else array(_INDEX, kind_of)
+        return GraphColumns(size, zeros, array(_INDEX), None, None, zeros[:], array(_INDEX), kinds, None, {})
+
+    def edges_in(self, node: int) -> list[int]:
+        """Data parents, then control parents of a node, with repeats."""
         found = list(self.deps[self.deps_off[node] : self.deps_off[node + 1]])
         if self.after_off is not None and self.after is not None:
             found += self.after[self.after_off[node] : self.after_off[node + 1]]
-        return list(dict.fromkeys(found))
+        return found
+
+    def parents(self, node: int) -> list[int]:
+        """Data and control parents of a node, without repeats, in order."""
+        return list(dict.fromkeys(self.edges_in(node)))
 
 
 class GraphBuilder:

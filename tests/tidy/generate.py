@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from actors.protocol import errors, states
-from actors.run import rule_met
+from actors.state_column import rule_met
 from tests.tidy.tree import ROOT
 
 ENDINGS: Final = [

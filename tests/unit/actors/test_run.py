@@ -10,7 +10,8 @@ from actors.growth import append_block
 from actors.protocol.graph import GraphBuilder
 from actors.protocol.kinds import Kind
 from actors.protocol.states import TERMINAL, NodeState, RunState
-from actors.run import CANCELLED, FAILED, LEASED, PENDING, READY, SKIPPED, SUCCEEDED, Run
+from actors.run import TALLY_NODES_MIN, Run
+from actors.state_column import CANCELLED, CANCELLING, FAILED, LEASED, PENDING, READY, SKIPPED, SUCCEEDED
 
 RULES = ("all_succeeded", "all_done", "any_succeeded", "none_failed")
 
@@ -93,7 +94,8 @@ def test_cancel_of_all_leaves_only_the_leased_ones() -> None:
     run = run_of([[], [], [0]])
     run.roots()
     run.lease([0])
-    assert run.cancel_waiting(None) == ([1, 2], [0], [])
+    assert run.cancel_all() == [0]
+    assert list(run.state) == [CANCELLING, CANCELLED, CANCELLED]
     assert run.open == 1
     run.settle([0], CANCELLED)
     assert run.open == 0
@@ -103,7 +105,7 @@ def test_cancel_of_all_leaves_only_the_leased_ones() -> None:
 def test_cancelled_nodes_are_not_leased() -> None:
     run = run_of([[], []])
     waiting = run.roots()
-    run.cancel_waiting(0)
+    run.cancel_one(0)
     assert run.lease(waiting) == [1]
 
 
@@ -118,7 +120,7 @@ def test_give_back_returns_only_leased_nodes() -> None:
     run = run_of([[], []])
     run.roots()
     run.lease([0, 1])
-    run.cancel_waiting(1)
+    run.cancel_one(1)
     assert run.give_back([0, 1]) == [0]
 
 
@@ -144,3 +146,49 @@ def test_spawned_nodes_extend_the_run() -> None:
 
 def test_terminal_states_are_those_from_succeeded_to_skipped() -> None:
     assert sorted(TERMINAL) == [NodeState(s) for s in range(SUCCEEDED, SKIPPED + 1)]
+
+
+def test_a_large_run_counts_its_states_as_they_change() -> None:
+    size = TALLY_NODES_MIN
+    run = run_of([[] if node < 100 else [node - 100] for node in range(size)])
+    assert run.counts()[0] == size
+    assert run.tally is not None
+    ready = run.roots()
+    lease_and_succeed(run, ready[:50])
+    run.lease(ready[50:])
+    assert run.give_back([50]) == [50]
+    assert run.cancel_one(51) == ([51], [])
+    assert run.cancel_one(52 + 100) == ([], [])
+    lease_and_succeed(run, [51, 53])
+    run.settle([54], FAILED)
+    append_block(run, {"n": 2, "kind_of": [0, 0], "deps": [[], [0]]}, [kind()])
+    run.check_invariants()
+    run.cancel_all()
+    run.check_invariants()
+    run.counts()
+    for node in [n for n in range(run.size) if run.state[n] == CANCELLING]:
+        run.settle([node], CANCELLED)
+        run.check_invariants()
+    assert run.open == 0
+    assert run.counts()[:3] == [0, 0, 0]
+    assert run.first_failure() == 54
+
+
+def test_a_small_run_keeps_no_count() -> None:
+    run = run_of([[]])
+    assert run.counts() == [1, 0, 0, 0, 0, 0, 0]
+    assert run.tally is None
+
+
+def test_nodes_cancelled_before_they_started_say_so_without_an_entry_each() -> None:
+    run = run_of([[], [0]])
+    run.roots()
+    run.cancel_all()
+    assert run.failure(1) == {
+        "kind": "cancelled",
+        "type": "",
+        "message": "cancelled before it started",
+        "traceback": "",
+    }
+    assert run.rare.failures == {}
+    assert run.first_failure() == 0
