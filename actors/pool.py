@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from actors.policy.prefetch import capacity, smoothed, spread
+from actors.pool_size import look_at_starts
 from actors.pool_stop import escalate_due, give_back, observed, plan_watch, revoked, stop_leases, take_back
 from actors.pool_worker import PoolWorker, crash_failure, stop_failure
 from actors.protocol import effects as fx
@@ -251,6 +252,8 @@ class WorkerPool:
         if worker.stops:
             for serial in [s for s in worker.stops if worker.book.find(s) is None]:
                 del worker.stops[serial]
+            if worker.state is WorkerState.KILLING and not worker.stops:  # the attempt ended first: what is left may go
+                self._out.append(fx.DrainWorker(worker.id))
         if not worker.book.held:
             worker.idle_since_ns = self.now_ns
         if (
@@ -269,6 +272,7 @@ class WorkerPool:
 
     def _on_added(self, message: msg.WorkerAdded) -> None:
         self.workers[message.worker] = PoolWorker(message.worker, self.now_ns)
+        self._out.append(fx.WakeAt(self.now_ns + limits.WORKER_START_NS))
 
     def _on_started(self, message: msg.WorkerStarted) -> None:
         if message.worker in self.workers:
@@ -340,6 +344,7 @@ class WorkerPool:
     def _on_time(self, message: msg.TimePassed) -> None:
         """What was planned may have been what woke the host: plan again."""
         self.replan = True
+        look_at_starts(self)
 
     def _guilty(self, worker: PoolWorker, message: msg.WorkerExited) -> dict[int, dict[str, Any]]:
         """The attempts that this death ends, with their failures; all other leases go back untouched.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.pool_worker import PoolWorker
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol.states import WorkerEvent, WorkerState
 
 if TYPE_CHECKING:
@@ -74,3 +75,18 @@ def _shrink(pool: WorkerPool, idle: list[PoolWorker], total: int) -> list[Any]:
     oldest.drain_reason = "idle"
     oldest.move(WorkerEvent.DRAIN)
     return [fx.DrainWorker(oldest.id)]
+
+
+def look_at_starts(pool: WorkerPool) -> None:
+    """Replace a worker that hangs while it starts."""
+    for worker in pool.workers.values():
+        if worker.state is not WorkerState.STARTING:
+            continue
+        due = worker.idle_since_ns + limits.WORKER_START_NS
+        if due > pool.now_ns:
+            pool.put(fx.WakeAt(due))
+            continue
+        worker.boot_error = pool.trouble = f"it said nothing for {limits.WORKER_START_NS // 1_000_000_000} s"
+        pool.wanted = max(0, pool.wanted - 1)
+        worker.move(WorkerEvent.KILL)
+        pool.put(fx.SignalWorker(worker.id, "KILL"))

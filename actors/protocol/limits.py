@@ -132,6 +132,9 @@ QUERY_ROWS_MAX: Final = 500
 """Rows of a table in one answer of the engine; longer tables come in pages, because control frames are small."""
 ENGINE_START_NS: Final = 30_000_000_000
 """Longest start of an engine process without a sign of life; recovery of a long log sends signs of life."""
+WORKER_START_NS: Final = 30_000_000_000
+"""Longest start of a worker process until it says hello; it takes milliseconds. One that hangs, or was frozen, is
+replaced. Equal to ENGINE_START_NS."""
 EXECUTOR_AHEAD_NS: Final = 10_000_000
 """Work that an Executor hands to the engine ahead of the workers. What is handed over can no longer be cancelled by its
 future, so it is kept short; longer than a few wake-ups, so that workers do not wait."""

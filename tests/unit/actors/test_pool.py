@@ -71,6 +71,34 @@ def test_escalation_asks_then_terminates_then_kills() -> None:
     assert len(rig.taken(fx.StartWorker)) == 1
 
 
+def test_s15_a_worker_whose_attempt_ends_between_two_steps_goes_and_is_replaced() -> None:
+    rig = Rig(node_type(grace_ns=100))
+    rig.submit(1, timeout_ns=1000)
+    ((worker, serial, node),) = rig.leases()
+    rig.later(1000, msg.WorkerObserved(worker, serial, rig.now_ns - 10, 0, 0))
+    rig.later(101)
+    assert rig.taken(fx.SignalWorker) == [fx.SignalWorker(worker, "TERM")]
+    rig.succeed(worker, serial, node)
+    assert rig.taken(fx.DrainWorker) == [fx.DrainWorker(worker)]
+    rig.die(worker, signal=0)
+    assert len(rig.taken(fx.StartWorker)) == 1
+
+
+def test_a_worker_that_never_says_hello_is_replaced() -> None:
+    rig = Rig(boot=False)
+    rig.submit(1)
+    rig.later(limits.WORKER_START_NS - 10_000)
+    assert rig.taken(fx.SignalWorker) == []
+    rig.later(10_000)
+    (worker,) = rig.workers
+    assert rig.taken(fx.SignalWorker) == [fx.SignalWorker(worker, "KILL")]
+    assert "said nothing for 30 s" in rig.ask("why", run="s-1")["text"]
+    rig.die(worker)
+    (start,) = rig.taken(fx.StartWorker)
+    rig.say(msg.WorkerHello(start.worker, 7))
+    assert len(rig.leases()) == 1
+
+
 def test_a_stopped_attempt_that_ends_by_itself_ends_the_escalation() -> None:
     rig = Rig()
     rig.submit(1, timeout_ns=1000)
