@@ -2,20 +2,18 @@
 somebody who does not ask the engine.
 
 A *gate* is a file: a handler that holds goes on when it exists.
+
+A light module: its import is a part of the first attempt in each worker, and some attempts have short timeouts. What is
+large is imported where it is used.
 """
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
 import itertools
-import multiprocessing
 import os
 import re
 import resource
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -81,6 +79,8 @@ def first_holds(path: str, word: str) -> int:
 
 async def first_holds_async(path: str, word: str) -> int:
     """As `first_holds`, for workers of mode asyncio."""
+    import asyncio  # lazy: see the head
+
     if not _noted_before(path, word):
         await asyncio.sleep(FOREVER_S)
     return os.getpid()
@@ -133,6 +133,8 @@ def abort(path: str, word: str) -> None:
 
 def read_null(path: str, word: str) -> None:
     """A segmentation fault in C."""
+    import ctypes  # lazy: see the head
+
     note(path, word)
     ctypes.string_at(0)
 
@@ -212,6 +214,8 @@ def backtrack(path: str, word: str) -> None:
 
 def read_socket(path: str, word: str) -> None:
     """Wait for bytes that never come."""
+    import socket  # lazy: see the head
+
     note(path, word)
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -228,6 +232,8 @@ def wait_lock(path: str, word: str) -> None:
 
 def wait_process(path: str, word: str) -> None:
     """Wait for a program that does not end."""
+    import subprocess  # lazy: see the head
+
     note(path, word)
     subprocess.run(["sleep", str(FOREVER_S)], check=False)
 
@@ -247,17 +253,23 @@ def hold_interpreter(path: str, word: str, seconds: float = FOREVER_S) -> str:
 
 def starve(seconds: float) -> None:
     """Keep the interpreter's lock; no other thread of this process runs meanwhile."""
+    import ctypes  # lazy: see the head
+
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
 
 
 async def sleep_async(path: str, word: str) -> None:
     """Wait in the event loop."""
+    import asyncio  # lazy: see the head
+
     note(path, word)
     await asyncio.sleep(FOREVER_S)
 
 
 async def hold_async(path: str, word: str, gate: str) -> str:
     """As `hold`, in the event loop."""
+    import asyncio  # lazy: see the head
+
     note(path, word)
     await asyncio.to_thread(wait_for, gate)
     return word
@@ -299,6 +311,19 @@ def swallow_and_block_signals(path: str, word: str) -> None:
     _swallow()
 
 
+def end_on_sigterm(path: str, word: str) -> str:
+    """Deaf to what the engine raises, but it has a way of its own to end in order."""
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    note(path, word)
+    while not asked:
+        try:
+            time.sleep(TICK_S)
+        except BaseException:
+            continue
+    return word
+
+
 def swallow_in_finally(path: str, word: str) -> None:
     """Tidying up that takes longer than the task."""
     note(path, word)
@@ -321,6 +346,9 @@ def _swallow() -> None:
 
 def start_others(path: str, how: str) -> None:
     """Start a program and a thread that go on by themselves, note both, and wait for ever."""
+    import multiprocessing  # lazy: see the head
+    import subprocess  # lazy: see the head
+
     note(path, "task")
     threading.Thread(target=_tick, args=(f"{path}.thread",), daemon=True).start()
     script = "import os, sys, time; open(sys.argv[1], 'a').write(f'child {os.getpid()} 0\\n'); time.sleep(600)"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from runtime import NodeState, NodeType, RunState, Runtime
-from runtime.errors import StateFolderInUse
+from runtime.errors import EngineUnavailable, StateFolderInUse
 from tests.scenarios import handlers
 from tests.scenarios.processes import Family, OwnFamily, host_program, kill, send
 from tests.scenarios.record import log_of
@@ -155,6 +155,25 @@ def test_s06_recoveries_that_are_cut_short_give_nothing_out_twice(state_dir: Pat
     assert len(starts) <= 6 + 2 * kills
     of_one = [[line.pid for line in starts if line.word == f"task-{i}"] for i in range(6)]
     assert all(len(set(pids)) == len(pids) for pids in of_one), "a worker ran the same task twice"
+
+
+def test_s06_an_engine_that_dies_all_the_time_is_given_up_and_nothing_is_lost(state_dir: Path, tmp_path: Path) -> None:
+    runs, gate = tmp_path / "runs", tmp_path / "gate"
+    with Runtime(state_dir, node_types=[NodeType("default", workers=1)]) as rt:
+        handle = rt.submit(handlers.hold, str(runs), "task", str(gate))
+        for _ in range(20):
+            until(lambda: OwnFamily(rt).named("ms-engine") or handle.done(), "another engine, or the end")
+            kill(*OwnFamily(rt).named("ms-engine"))
+            if handle.done():
+                break
+        with pytest.raises(EngineUnavailable, match="too often"):
+            handle.result(timeout=30)
+        with pytest.raises(EngineUnavailable):
+            rt.submit(handlers.mark, str(runs), "refused")
+    gate.touch()
+    with Runtime(state_dir, node_types=[NodeType("default", workers=1)]) as rt:
+        assert rt.handle(handle.run_id).result(timeout=30) == "task"
+    assert "refused" not in words(runs)
 
 
 # --- S07: the dead come back --------------------------------------------------------------------------------------

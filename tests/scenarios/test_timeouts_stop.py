@@ -102,10 +102,21 @@ def test_s15_a_task_that_swallows_its_timeout_is_ended_step_by_step(
 def test_s15_a_task_that_catches_its_timeout_and_returns_has_returned(state_dir: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     with Runtime(state_dir, node_types=[NodeType("default", workers=1)]) as rt:
-        handle = rt.options(timeout=0.2).submit(handlers.swallow_once, str(runs), "task")
+        handle = rt.options(timeout=0.4).submit(handlers.swallow_once, str(runs), "task")
         assert handle.result(timeout=30) == "task"
         assert handle.status().attempts == 1
     assert log_of(state_dir).attempts == []
+
+
+def test_s15_a_worker_whose_task_ends_at_the_last_moment_leaves_no_gap_in_the_pool(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    with Runtime(state_dir, node_types=[NodeType("default", workers=1, grace=GRACE_S)]) as rt:
+        handle = rt.options(timeout=0.4).submit(handlers.end_on_sigterm, str(runs), "task")
+        assert handle.result(timeout=30) == "task"
+        assert rt.submit(handlers.mark, str(runs), "after").result(timeout=30) == "after"
+    assert words(runs) == {"task": 1, "after": 1}
 
 
 @pytest.mark.parametrize("handler", [handlers.swallow_always, handlers.swallow_and_ignore_sigterm])
@@ -141,7 +152,7 @@ def test_s19_a_timeout_is_retried_by_its_own_policy_and_is_no_cancel(
 ) -> None:
     runs = tmp_path / "runs"
     with Runtime(state_dir, node_types=[NodeType("default", workers=1, grace=0.05)]) as rt:
-        handle = rt.options(timeout=0.2, retry=retry).submit(handler, str(runs), "task")
+        handle = rt.options(timeout=0.4, retry=retry).submit(handler, str(runs), "task")
         with pytest.raises(TaskFailed) as failed:
             handle.result(timeout=30)
         assert not isinstance(failed.value, TaskCancelled)
@@ -152,7 +163,7 @@ def test_s19_a_timeout_is_retried_by_its_own_policy_and_is_no_cancel(
     assert log_of(state_dir).outcomes() == [("retry", "timeout")] * (attempts - 1) + [("failed", "timeout")]
     starts = [line.at_ns for line in lines(runs)]
     if retry is not None and not retry.jitter:
-        waits = [(after - before) / 1e9 - 0.2 for before, after in zip(starts, starts[1:], strict=False)]
+        waits = [(after - before) / 1e9 - 0.4 for before, after in zip(starts, starts[1:], strict=False)]
         assert waits[0] >= 0.05
         assert waits[1] >= 0.1
 
