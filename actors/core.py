@@ -79,6 +79,7 @@ class EngineCore:
         self._stalled: dict[str, Any] | None = None
         self._records: list[Record] = []
         self._floor = 0
+        self._wanted_lsn = 0
         self._effects: list[Any] = []
         self._now_ns = 0
         self._wall_ns = 0
@@ -242,6 +243,12 @@ class EngineCore:
         if self._records:
             batch.append(log.Append(self._records))
             self._records = []
+        wanted = self._outbox[-1].lsn if self._outbox else 0
+        if self.supervisor.draining:
+            wanted = self.scheduler.lsn
+        if wanted > self._wanted_lsn:
+            self._wanted_lsn = wanted
+            batch.append(log.Wanted(wanted))
         if self._floor:
             batch.append(log.FloorRaised(self._floor))
             self._floor = 0

@@ -2,7 +2,7 @@
 
 Events in, effects out; the host owns the disk. At most one `WriteLog` is out at a time; what arrives meanwhile waits
 and goes out as one write when `Written` comes back. So groups form by themselves: the slower the disk, the larger
-they are.
+they are. Records that nobody waits for (results inside a graph) gather for `delay_ns`, or until they are many.
 
     state      appended   written   no_space   broken    due
     IDLE       WRITING                         FAILED
@@ -84,7 +84,14 @@ class FloorRaised:
     lsn: int
 
 
-PersisterInput = Append | Written | NoSpace | LogBroken | FloorRaised
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Somebody waits until this LSN is durable: write as soon as the disk is free."""
+
+    lsn: int
+
+
+PersisterInput = Wanted | Append | Written | NoSpace | LogBroken | FloorRaised
 
 
 # --- effects ----------------------------------------------------------------------------------------------------
@@ -212,10 +219,15 @@ class Persister:
         durability: What an acknowledgement promises.
         next_lsn: LSN of the first record to come.
         segments: Number and first LSN of each segment of the log, ascending; the last is active.
+        delay_ns: How long records that nobody waits for may gather before they are written.
     """
 
     def __init__(
-        self, durability: Durability = "fsync", next_lsn: int = LSN_FIRST, segments: Iterable[tuple[int, int]] = ()
+        self,
+        durability: Durability = "fsync",
+        next_lsn: int = LSN_FIRST,
+        segments: Iterable[tuple[int, int]] = (),
+        delay_ns: int = 0,
     ) -> None:
         self.durability: Final = durability
         self.state = PersisterState.IDLE
@@ -227,6 +239,9 @@ class Persister:
         self._in_flight_bytes = 0
         self._waiting: list[Record] = []
         self._retry_at_ns = 0
+        self._delay_ns = delay_ns
+        self._wanted_lsn = 0
+        self._waiting_since_ns = 0
         self._paused = False
         self._segments = deque(segments)
         self._floors: deque[tuple[int, int]] = deque()
@@ -241,7 +256,11 @@ class Persister:
         durable_before = self.durable_lsn
         for event in batch:
             if isinstance(event, Append):
+                if not self._waiting:
+                    self._waiting_since_ns = now_ns
                 self._append(event.records)
+            elif isinstance(event, Wanted):
+                self._wanted_lsn = max(self._wanted_lsn, event.lsn)
             elif isinstance(event, Written):
                 self._written(event, effects)
             elif isinstance(event, NoSpace):
@@ -255,11 +274,23 @@ class Persister:
             self._step(PersisterEvent.DUE)
             self._take(effects)
         elif self.state is PersisterState.IDLE and self._waiting:
-            self._step(PersisterEvent.APPENDED)
-            self._take(effects)
+            if self._is_due(now_ns):
+                self._step(PersisterEvent.APPENDED)
+                self._take(effects)
+            else:
+                effects.append(RetryAt(self._waiting_since_ns + self._delay_ns))
         if self.durable_lsn > durable_before:
             effects.insert(0, Durable(self.durable_lsn))
         return effects
+
+    def _is_due(self, now_ns: int) -> bool:
+        """Whether what waits is written now: wanted by somebody, old enough, or much."""
+        return (
+            not self._delay_ns
+            or self._wanted_lsn > self.written_lsn
+            or now_ns - self._waiting_since_ns >= self._delay_ns
+            or self.pending_bytes >= limits.COMMIT_BYTES
+        )
 
     @property
     def back_pressure(self) -> bool:
@@ -378,7 +409,7 @@ class Persister:
         first = self.last_lsn - len(pending) + 1
         checks = {
             "something is in flight exactly in WRITING and FULL": bool(self._in_flight) == busy,
-            "nothing waits in IDLE": not (self.state is PersisterState.IDLE and self._waiting),
+            "nothing waits in IDLE": self._delay_ns > 0 or not (self.state is PersisterState.IDLE and self._waiting),
             "pending bytes": self.pending_bytes == sum(len(record.payload) for record in pending),
             "bytes in flight": self._in_flight_bytes == sum(len(record.payload) for record in self._in_flight),
             "contiguous": [record.lsn for record in pending] == list(range(first, self.last_lsn + 1)),

@@ -23,6 +23,7 @@ import uvloop
 
 from actors.core import EngineCore
 from actors.persister import Persister
+from actors.protocol import limits
 from actors.protocol.errors import InternalError, MainspringError
 from actors.replay import Replay
 from actors.scheduler import Scheduler
@@ -82,7 +83,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         replay = Replay(scheduler, blobs.open)
         report, writer = _recover(folder, replay, bool(config.get("salvage")))
         segments = [(info.no, info.first_lsn) for info in writer.segments()]
-        persister = Persister(config["durability"], report.next_lsn, segments)
+        persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS)
         opened = {"pid": os.getpid(), "durability": config["durability"]}
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
         known = {run.key for book in (scheduler.book.live, scheduler.book.finished) for run in book.values()}

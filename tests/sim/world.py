@@ -52,6 +52,7 @@ class World:
             double=random.choice((0, 0.2)),
             boot_failure=random.choice((0, 0, 0.3)),
         )
+        self.delay_ns = random.choice((0, 2_000_000))
         self.oracle = Oracle()
         self.user = User(self, random)
         self.workers: dict[int, FakeWorker] = {}
@@ -99,7 +100,9 @@ class World:
             replay.fold(record)
         report = reader.report()
         self._writer = LogWriter(PLACE, self.disk, report, segment_bytes=SEGMENT_BYTES)
-        persister = Persister(self.durability, report.next_lsn, [(s.no, s.first_lsn) for s in self._writer.segments()])
+        persister = Persister(
+            self.durability, report.next_lsn, [(s.no, s.first_lsn) for s in self._writer.segments()], self.delay_ns
+        )
         _, effects = replay.finish(self.clock.now_ns, self.clock.wall_ns, {"pid": self.incarnation}, report.next_lsn)
         self.oracle.recovered(scheduler, self.user)
         self.core = EngineCore(scheduler, persister, self.node_types)

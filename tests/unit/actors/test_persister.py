@@ -28,6 +28,7 @@ from actors.persister import (
     RemoveSegments,
     Resume,
     RetryAt,
+    Wanted,
     WriteLog,
     Written,
 )
@@ -415,3 +416,28 @@ class PersisterMachine(RuleBasedStateMachine):
 
 TestPersisterMachine = pytest.mark.slow(PersisterMachine.TestCase)
 TestPersisterMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_records_that_nobody_waits_for_gather() -> None:
+    persister = Persister("fsync", delay_ns=100)
+    first = persister.receive([Append([Record(1, 2, b"a")])], 10)
+    assert first == [RetryAt(110)]
+    assert persister.receive([Append([Record(2, 2, b"b")])], 60) == [RetryAt(110)]
+    (write,) = persister.receive([], 110)
+    assert [record.lsn for record in write.records] == [1, 2]
+    persister.check_invariants()
+
+
+def test_what_somebody_waits_for_is_written_at_once_with_all_before_it() -> None:
+    persister = Persister("fsync", delay_ns=100)
+    persister.receive([Append([Record(1, 2, b"a")])], 10)
+    (write,) = persister.receive([Append([Record(2, 2, b"b")]), Wanted(2)], 11)
+    assert [record.lsn for record in write.records] == [1, 2]
+    persister.receive([Written(2, 1, 1)], 12)
+    assert persister.receive([Append([Record(3, 2, b"c")])], 13) == [RetryAt(113)]
+
+
+def test_many_bytes_do_not_wait() -> None:
+    persister = Persister("fsync", delay_ns=100)
+    effects = persister.receive([Append([Record(1, 2, bytes(limits.COMMIT_BYTES))])], 10)
+    assert isinstance(effects[-1], WriteLog)
