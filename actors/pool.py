@@ -171,7 +171,7 @@ class WorkerPool:
             group = worker.book.finish(serial, count)
             if group is None:
                 whole = False
-                finished += self._finish_singly(worker, serial, nodes, values, started_ns, ends)
+                finished += self._finish_singly(worker, (serial, run_no, nodes, values, started_ns, ends))
                 continue
             at = serial - group.base
             mine = group.nodes[at : at + count]
@@ -186,29 +186,34 @@ class WorkerPool:
             self._out.append(msg.Finished(worker.pid, finished, message.raw if whole else None))
 
     def _finish_singly(
-        self, worker: PoolWorker, serial: int, nodes: list[int], values: list[Any], started_ns: int, ends: list[int]
+        self, worker: PoolWorker, row: tuple[int, int, list[int], list[Any], int, list[int]]
     ) -> list[tuple[Run, Sequence[int], list[Any], int, list[int]]]:
         """Part of these leases was given up meanwhile: keep the others."""
+        serial, run_no, nodes, values, start, ends = row
         kept: list[tuple[Run, Sequence[int], list[Any], int, list[int]]] = []
         before = 0
         for i, node in enumerate(nodes):
             group = worker.book.finish(serial + i, 1)
             if group is None:
-                self.discarded += 1
+                self._discard(worker, run_no, node)
             else:
-                kept.append((group.run, [node], [values[i]], started_ns + before, [ends[i] - before]))
+                kept.append((group.run, [node], [values[i]], start + before, [ends[i] - before]))
             before = ends[i]
         return kept
+
+    def _discard(self, worker: PoolWorker, run_no: int, node: int) -> None:
+        self.discarded += 1
+        self._out.append(msg.LateResult(run_no, node, worker.id))
 
     def _on_failed(self, message: msg.WorkerFailed) -> None:
         worker = self.workers.get(message.worker)
         if worker is None:
             self.discarded += len(message.rows)
             return
-        for serial, _, node, started_ns, ended_ns, failure in message.rows:
+        for serial, run_no, node, started_ns, ended_ns, failure in message.rows:
             group = worker.book.finish(serial, 1)
             if group is None:
-                self.discarded += 1
+                self._discard(worker, run_no, node)
                 continue
             worker.stops.pop(serial, None)
             worker.tasks += 1

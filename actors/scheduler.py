@@ -143,6 +143,11 @@ class Scheduler:
     def _on_noted(self, message: msg.Noted) -> None:
         self.note(message.run, message.node, message.event, message.text)
 
+    def _on_late(self, message: msg.LateResult) -> None:
+        run = self.book.live.get(message.run_no) or self.book.finished.get(message.run_no)
+        if run is not None and message.node < run.size:
+            self.note(run, message.node, "discarded", f"a late result of worker {message.worker}")
+
     def _on_told(self, message: msg.Told) -> None:
         self.book.told_lsn = message.lsn
 
@@ -296,6 +301,7 @@ class Scheduler:
         msg.Spawned: outcomes.on_spawned,
         msg.AttemptFailed: outcomes.on_attempt_failed,
         msg.Returned: outcomes.on_returned,
+        msg.LateResult: _on_late,
         msg.Noted: _on_noted,
         msg.Told: _on_told,
         msg.TimePassed: _on_time,

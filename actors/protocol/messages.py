@@ -301,6 +301,14 @@ class Drain(NamedTuple):
     """Supervisor to the others: give out no more work."""
 
 
+class LateResult(NamedTuple):
+    """Pool to scheduler: an attempt that was given up has answered; nothing of it counts (guarantee G3)."""
+
+    run_no: int
+    node: int
+    worker: int
+
+
 class Noted(NamedTuple):
     """Pool to scheduler: a line for the story of a node."""
 

@@ -19,6 +19,8 @@ def test_a_result_counts_once() -> None:
     rig.succeed(worker, serial, node, value=8)
     assert rig.told("R") == [[[1, [0], [7]]]]
     assert rig.core.pools["default"].discarded == 1
+    events = rig.ask("story", run="s-1")["events"]
+    assert [event[2:4] for event in events if event[2] == "discarded"] == [["discarded", "a late result of worker 1"]]
 
 
 def test_s07_a_result_of_an_attempt_that_was_given_up_is_discarded() -> None:
