@@ -194,6 +194,8 @@ class EngineHost:
             messages = decode.worker_messages(post.worker, control, work)
             if post.prints:
                 self._outputs.collect(post, messages)
+            if post.node_type["recycle_rss_bytes"] is not None:  # its size counts after each task, also when it idles
+                messages.append(self._observed(post, None))
             return messages
         except ProtocolError as broken:
             self._announce("MS903", f"worker {post.worker} was ended: {broken.message}")
@@ -227,15 +229,15 @@ class EngineHost:
             post = self._workers.get(worker)
             if post is None:
                 continue
-            serial, started_ns = post.table.current()
-            stopped = is_stopped(post.pid) if look and post.pid > 0 else None
-            pulse = post.table.pulse()
-            running = tuple((s, post.table.started_ns(s)) for s in self._running(post)) if post.is_async else ()
-            events.append(
-                msg.WorkerObserved(
-                    worker, serial, started_ns, pulse.rss_bytes, pulse.tasks_done, stopped, running, post.table.passed()
-                )
-            )
+            events.append(self._observed(post, is_stopped(post.pid) if look and post.pid > 0 else None))
+
+    def _observed(self, post: WorkerPost, stopped: bool | None) -> msg.WorkerObserved:
+        serial, started_ns = post.table.current()
+        pulse = post.table.pulse()
+        running = tuple((s, post.table.started_ns(s)) for s in self._running(post)) if post.is_async else ()
+        return msg.WorkerObserved(
+            post.worker, serial, started_ns, pulse.rss_bytes, pulse.tasks_done, stopped, running, post.table.passed()
+        )
 
     def _running(self, post: WorkerPost) -> tuple[int, ...]:
         """Serials that an asyncio worker has claimed."""

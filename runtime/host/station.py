@@ -81,6 +81,7 @@ class Station:
         self.dead_children = DeadChildren()
         self._memory = ResidentMemory()
         self._pulse_ns = 0
+        self._is_measured = config["node_type"].get("recycle_rss_bytes") is not None
         self._joiner = PieceJoiner()
         self._kinds: dict[int, dict[str, Any]] = {}
         self._handlers: dict[int, Handler] = {}
@@ -143,10 +144,10 @@ class Station:
 
     def flush(self, now_ns: int) -> None:
         """Send all results. Waits for room: a worker that is faster than the engine is held here."""
+        self.show_pulse(now_ns)
         with self.lock:
             self.send_results()
         self.desk.flushed(now_ns)
-        self.show_pulse(now_ns)
 
     def send_results(self) -> None:
         """Send what waits in the pile, the open span's results included. Under the lock."""
@@ -162,10 +163,13 @@ class Station:
                 self.link.wait_room(_ROOM_S)
 
     def show_pulse(self, now_ns: int) -> None:
-        """Show counters and memory in the lease table; memory now and then."""
+        """Show counters and memory in the lease table, before the results that made them so are sent.
+
+        Memory now and then; each time where it decides how long the worker lives.
+        """
         pulse = self.table.pulse()
         memory = pulse.rss_bytes
-        if now_ns - self._pulse_ns >= PULSE_NS:
+        if now_ns - self._pulse_ns >= PULSE_NS or self._is_measured:
             self._pulse_ns = now_ns
             memory = self._memory.bytes()
         self.table.show_pulse(WorkerPulse(self.tasks_done, memory, self.busy_ns))

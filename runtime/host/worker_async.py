@@ -193,6 +193,7 @@ class AsyncWorker:
     def _send(self) -> None:
         """Send what ended; what finds no room goes when the bell says so, and nothing new starts until then."""
         now_ns = monotonic_ns()
+        self.station.show_pulse(now_ns)
         with self.station.lock:
             self._backlog.extend(self.station.pile.frames())
         while self._backlog_control and self._link.send(self._backlog_control[0], control=True):
@@ -204,7 +205,6 @@ class AsyncWorker:
         if self._backlog or self._backlog_control:
             self._link.want_room()
         self._desk.flushed(now_ns)
-        self.station.show_pulse(now_ns)
 
     def tell(self, frame: bytes) -> None:
         """Send on the control lane, from any thread."""

@@ -41,7 +41,13 @@ class Rig:
     """One worker of the given mode. Used as a context manager."""
 
     def __init__(self, mode: str = "process", **config: Any) -> None:
-        node_type = {"name": "cpu", "mode": mode, "slots": config.pop("slots", 1)}
+        recycle_rss_bytes = config.pop("recycle_rss_bytes", None)
+        node_type = {
+            "name": "cpu",
+            "mode": mode,
+            "slots": config.pop("slots", 1),
+            "recycle_rss_bytes": recycle_rss_bytes,
+        }
         self.config = {"worker": 1, "node_type": node_type, "blobs": None, **config}
         self.pid = 0
         self.serial = 1

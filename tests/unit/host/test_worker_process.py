@@ -371,6 +371,17 @@ def test_counters_are_shown(shared: Rig) -> None:
     assert after.rss_bytes > 5_000_000
 
 
+@pytest.mark.parametrize("mode", ["process", "asyncio"])
+def test_where_its_size_counts_it_is_shown_before_the_result(mode: str) -> None:
+    """Two tasks within the time between two looks, then nothing: the engine must not wait for a third."""
+    with Rig(mode, recycle_rss_bytes=1 << 30) as rig:
+        rig.run("add_one", 1, shape="one")
+        before = rig.table.pulse().rss_bytes
+        for count in (1, 2):
+            rig.run("grow", 30_000_000, shape="one")
+            assert rig.table.pulse().rss_bytes > before + count * 25_000_000
+
+
 # --- context --------------------------------------------------------------------------------------------------------
 
 

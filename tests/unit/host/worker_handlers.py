@@ -21,6 +21,7 @@ from runtime.registry import TaskRegistry
 
 tasks = TaskRegistry()
 KEPT: list[int] = []
+KEPT_BYTES: list[bytes] = []
 
 
 def add_one(x: int) -> int:
@@ -98,6 +99,11 @@ def recurse(x: int) -> int:
 
 def exhaust(_: Any) -> None:
     raise MemoryError
+
+
+def grow(size: int) -> int:
+    KEPT_BYTES.append(b"x" * size)
+    return size
 
 
 def skip(_: Any) -> None:
