@@ -147,9 +147,10 @@ class EngineHost:
         self._plan_timer()
 
     def _lingered(self) -> bool:
-        return self.core.answers_within(LINGER_NS) and linger(
-            [self._face.link, *(post.link for post in self._workers.values())], LINGER_NS
-        )
+        spoken, self._teller.spoken = self._teller.spoken, False
+        if not (spoken or self.core.answers_within(LINGER_NS)):
+            return False
+        return linger([self._face.link, *(post.link for post in self._workers.values())], LINGER_NS)
 
     def _arm(self) -> bool:
         """Arm every link; False when one of them has something."""

@@ -19,10 +19,15 @@ _MERGED: Final = frozenset({"R", "F", "N", "P"})
 
 
 class Teller:
-    """Sends to one face. `session` is the one that said hello."""
+    """Sends to one face. `session` is the one that said hello; `spoken` says that something was sent since it was
+    reset.
+
+    Who gets an answer often asks the next thing at once.
+    """
 
     def __init__(self, face: Post, recovery: dict[str, Any]) -> None:
         self.session = ""
+        self.spoken = False
         self._face = face
         self._recovery = recovery
         self._pile: list[fx.Tell] = []
@@ -45,6 +50,7 @@ class Teller:
         """Send what was taken in this turn."""
         if not self._pile:
             return
+        self.spoken = True
         pile, self._pile = self._pile, []
         for tell in pile:
             body = {**tell.body, "recovery": self._recovery} if tell.frame == "H" else tell.body
