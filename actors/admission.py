@@ -14,7 +14,7 @@ import orjson
 
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
-from actors.protocol.errors import MainspringError, ProtocolError, UnknownNodeType
+from actors.protocol.errors import MainspringError, ProtocolError
 from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import Kind
 from actors.protocol.records import RecordType
@@ -33,12 +33,17 @@ def on_session_opened(scheduler: Scheduler, message: msg.SessionOpened) -> None:
 
 
 def on_session_lost(scheduler: Scheduler, message: msg.SessionLost) -> None:
-    for key in [k for k in scheduler.session_kinds if k[0] == message.session]:
-        del scheduler.session_kinds[key]
+    for kinds in (scheduler.session_kinds, scheduler.kinds_refused):
+        for key in [k for k in kinds if k[0] == message.session]:
+            del kinds[key]
 
 
 def on_kind_defined(scheduler: Scheduler, message: msg.KindDefined) -> None:
-    scheduler.session_kinds[(message.session, message.kind_no)] = scheduler.kinds.intern(message.data)
+    key = (message.session, message.kind_no)
+    try:
+        (scheduler.session_kinds[key],) = scheduler.interned([message.data])
+    except MainspringError as refusal:
+        scheduler.kinds_refused[key] = refusal
 
 
 def on_tasks(scheduler: Scheduler, message: msg.TasksSubmitted) -> None:
@@ -132,9 +137,7 @@ def on_graph(scheduler: Scheduler, message: msg.GraphSubmitted) -> None:
 
 
 def admit_graph(scheduler: Scheduler, session: str, seq: int, header: dict[str, Any], columns: GraphColumns) -> Run:
-    kinds = [scheduler.kinds.intern(data) for data in header["kinds"]]
-    for kind in kinds:
-        _require_node_type(scheduler, kind)
+    kinds = scheduler.interned(header["kinds"])
     if columns.kind_of is not None and len(columns.kind_of) and max(columns.kind_of) >= len(kinds):
         raise ProtocolError("a node names a kind that is not there")
     key = header.get("run_id") or f"{session}-{seq}"
@@ -150,21 +153,10 @@ def on_refused(scheduler: Scheduler, message: msg.SubmissionRefused) -> None:
 
 def _refusal(scheduler: Scheduler, session: str, number: int) -> MainspringError | None:
     """Why tasks of this kind cannot be entered; None when they can."""
-    kind = scheduler.session_kinds.get((session, number))
-    if kind is None:
-        return ProtocolError("the session did not define this task kind")
-    try:
-        _require_node_type(scheduler, kind)
-    except UnknownNodeType as refused:
-        return refused
-    return None
-
-
-def _require_node_type(scheduler: Scheduler, kind: Kind) -> None:
-    if kind.node_type not in scheduler.ready:
-        raise UnknownNodeType(
-            f"task {kind.name!r} needs node type {kind.node_type!r}; known: {', '.join(sorted(scheduler.ready))}"
-        )
+    key = (session, number)
+    if key in scheduler.session_kinds:
+        return None
+    return scheduler.kinds_refused.get(key) or ProtocolError("the session did not define this task kind")
 
 
 def _log_submission(scheduler: Scheduler, letter: bytes, run: Run, numbers: list[int], body: bytes) -> None:

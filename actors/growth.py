@@ -1,18 +1,70 @@
 """Dynamic graphs: nodes that a task adds to its own run.
 
 A block's numbers are relative to it; edges lead only to nodes of the block, because what exists has its rows already.
+It counts only when its attempt succeeds. A block that cannot be added (the run would be too large, or the engine does
+not know what a node needs) lets its attempt fail.
 """
 
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from actors.protocol import limits
+from actors.protocol import messages as msg
+from actors.protocol.errors import GraphError, MainspringError
 from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import Kind
+from actors.protocol.records import RecordType
 from actors.protocol.states import TriggerRule
 from actors.run import Run
 from actors.state_column import PENDING, READY
+
+if TYPE_CHECKING:
+    from actors.scheduler import Scheduler
+
+
+def on_spawned(scheduler: Scheduler, message: msg.Spawned) -> None:
+    """Keep the block until its attempt ends."""
+    run, node, block = message.run, message.node, message.block
+    try:
+        size = run.size + block["n"] + sum(waiting["n"] for waiting, _ in run.rare.spawned.values())
+        if size > limits.NODES_PER_RUN_MAX:
+            raise GraphError(f"the run would have {size:,} nodes; at most {limits.NODES_PER_RUN_MAX:,}")
+        kinds = scheduler.interned(block["kinds"])
+    except MainspringError as refusal:
+        run.own_rare().refused[node] = refusal
+        return
+    run.own_rare().spawned[node] = (block, kinds)
+    scheduler.log(RecordType.SPAWNED, message.raw)
+
+
+def attach_spawned(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> Iterator[tuple[int, int, list[int]]]:
+    """Attach what these nodes, which succeeded, wanted to add; yields each, how many it added, those that are READY."""
+    for node in [n for n in nodes if n in run.rare.spawned]:
+        block, kinds = run.rare.spawned.pop(node)
+        if not run.cancel_asked:
+            scheduler.book.grew(block["n"])
+            yield node, block["n"], append_block(run, block, kinds)
+
+
+def without_refused(message: msg.Finished) -> tuple[msg.Finished, list[msg.AttemptFailed]]:
+    """Take those out that wanted to add what cannot be added: they failed."""
+    groups: list[Any] = []
+    failed: list[msg.AttemptFailed] = []
+    for run, nodes, values, started_ns, ends in message.groups:
+        before = 0
+        for node, value, end in zip(nodes, values, ends, strict=True):
+            refusal = run.rare.refused.pop(node, None) if run.rare.refused else None
+            if refusal is None:
+                groups.append((run, [node], [value], started_ns + before, [end - before]))
+            else:
+                failure = {"kind": "error", "type": type(refusal).__name__, "message": str(refusal), "traceback": ""}
+                times = (started_ns + before, started_ns + end)
+                failed.append(msg.AttemptFailed(run, node, failure, message.pid, *times))
+            before = end
+    return msg.Finished(message.pid, groups, None), failed
 
 
 def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int]:
@@ -26,9 +78,12 @@ def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int
         run.waits = [0] * base
     if columns.kind_of is None:
         columns.kind_of = array("I", bytes(4 * base))
-    shift = len(run.kinds)
-    run.kinds = run.kinds + kinds
-    columns.kind_of.extend(shift + k for k in block["kind_of"])
+    place = {kind: at for at, kind in enumerate(run.kinds)}
+    for kind in kinds:
+        if kind not in place:
+            place[kind] = len(run.kinds)
+            run.kinds.append(kind)
+    columns.kind_of.extend(place[kinds[k]] for k in block["kind_of"])
     _append_edges(columns, block, base, count)
     deps, after = block.get("deps") or [()] * count, block.get("after") or [()] * count
     run.waits.extend(len(d) + len(a) for d, a in zip(deps, after, strict=True))

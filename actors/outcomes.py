@@ -6,12 +6,11 @@ same: decide, log, change the run, queue what became ready, tell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors.growth import append_block
+from actors import growth
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
@@ -37,6 +36,16 @@ if TYPE_CHECKING:
 
 
 def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
+    failed: list[msg.AttemptFailed] = []
+    if any(group[0].rare.refused for group in message.groups):
+        message, failed = growth.without_refused(message)
+    if message.groups:
+        _enter_results(scheduler, message)
+    for attempt in failed:
+        on_attempt_failed(scheduler, attempt)
+
+
+def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
     raw = message.raw
     if raw is None:
         raw = orjson.dumps([message.pid, [[0, r.no, list(n), v, s, e] for r, n, v, s, e in message.groups]])
@@ -45,7 +54,9 @@ def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
     offset = scheduler.wall_ns - scheduler.now_ns
     for run, nodes, values, _, _ in message.groups:
         if run.rare.spawned:
-            add_spawned(scheduler, run, nodes)
+            for node, count, fresh in growth.attach_spawned(scheduler, run, nodes):
+                scheduler.note(run, node, "spawned", f"{count} nodes")
+                scheduler.queue(run, fresh)
         if run.is_graph:
             scheduler.stirred[run.no] = run
         else:
@@ -64,28 +75,11 @@ def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
         scheduler.put(fx.Tell(session, "R", body, lsn))
 
 
-def on_spawned(scheduler: Scheduler, message: msg.Spawned) -> None:
-    message.run.own_rare().spawned[message.node] = (message.block, message.raw)
-    scheduler.log(RecordType.SPAWNED, message.raw)
-
-
-def add_spawned(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> None:
-    """Attach what these finished nodes wanted to add."""
-    for node in [n for n in nodes if n in run.rare.spawned]:
-        block, _ = run.own_rare().spawned.pop(node)
-        if run.cancel_asked:
-            continue
-        kinds = [scheduler.kinds.intern(data) for data in block["kinds"]]
-        scheduler.note(run, node, "spawned", f"{block['n']} nodes")
-        scheduler.book.grew(block["n"])
-        scheduler.queue(run, append_block(run, block, kinds))
-
-
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     run, node, failure = message.run, message.node, message.failure
     kind = run.kind(node)
     attempt = run.rare.attempts.get(node, 0) + 1
-    run.own_rare().spawned.pop(node, None)
+    run.rare.give_up_spawned(node)
     what = failure["kind"]
     if run.state[node] == CANCELLING or what == FailureKind.CANCELLED:
         end(scheduler, run, node, CANCELLED, attempt, failure, message)
@@ -182,7 +176,7 @@ def look_for_handlers(scheduler: Scheduler) -> None:
 def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
     back = message.run.give_back(message.nodes)
     for node in back:
-        message.run.own_rare().spawned.pop(node, None)
+        message.run.rare.give_up_spawned(node)
     stopped = [n for n in message.nodes if message.run.state[n] == CANCELLING]
     scheduler.note(message.run, message.nodes[0], "returned", f"{len(message.nodes)} nodes: {message.cause}")
     if back:

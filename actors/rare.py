@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from actors.protocol import limits
+from actors.protocol.errors import MainspringError
+from actors.protocol.kinds import Kind
 
 
 class Rare:
@@ -19,7 +21,18 @@ class Rare:
     Most runs have nothing of it, and there are many runs: an empty one is shared, and refuses to be written.
     """
 
-    __slots__ = ("attempts", "backoff_until", "crashes", "ended", "events", "failures", "parked", "progress", "spawned")
+    __slots__ = (
+        "attempts",
+        "backoff_until",
+        "crashes",
+        "ended",
+        "events",
+        "failures",
+        "parked",
+        "progress",
+        "refused",
+        "spawned",
+    )
 
     def __init__(self) -> None:
         self.attempts: dict[int, int] = {}
@@ -32,14 +45,23 @@ class Rare:
         """Why nodes are parked."""
         self.backoff_until: dict[int, int] = {}
         """When the next attempt starts, wall clock."""
-        self.spawned: dict[int, tuple[dict[str, Any], bytes]] = {}
-        """Blocks that running nodes will add when they succeed."""
+        self.spawned: dict[int, tuple[dict[str, Any], list[Kind]]] = {}
+        """Blocks that running nodes will add when they succeed, with their kinds."""
+        self.refused: dict[int, MainspringError] = {}
+        """Why blocks of running nodes cannot be added: those attempts fail when they end."""
         self.progress: dict[int, tuple[float, float, str]] = {}
         """What handlers said of how far they are."""
         self.ended: dict[int, tuple[int, int, int]] = {}
         """Start, end (wall clock) and pid of the latest attempt without success."""
         self.events: deque[tuple[int, int, str, str, int]] = deque(maxlen=limits.STORY_EVENTS_MAX)
         """The story: wall clock, node or -1, event, detail, number of the record that is its cause."""
+
+    def give_up_spawned(self, node: int) -> None:
+        """An attempt ended otherwise than it meant to: what it wanted to add is forgotten."""
+        if self.spawned:
+            self.spawned.pop(node, None)
+        if self.refused:
+            self.refused.pop(node, None)
 
 
 def _refusing() -> Rare:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from actors import admission, outcomes
-from actors.growth import append_block
+from actors.growth import attach_spawned
 from actors.outcomes import brief, cancelled
 from actors.policy.ready import ReadyQueue
 from actors.protocol import messages as msg
@@ -136,7 +136,7 @@ class Replay:
         scheduler.set_time(scheduler.now_ns, wall_ns)
         scheduler.book.expect_no(no)
         self._accept_node_types([data for _, data in kinds])
-        interned = [scheduler.kinds.intern(data) for _, data in kinds]
+        interned = scheduler.interned([data for _, data in kinds])
         numbers = [number for number, _ in kinds]
         if payload[:1] == b"M":
             return admission.admit_map(scheduler, session, interned, body[0], body[2])
@@ -159,18 +159,10 @@ class Replay:
             for node in nodes if run.rare.ended else ():
                 run.own_rare().ended.pop(node, None)
             if run.rare.spawned:
-                self._add_spawned(run, nodes)
+                for _ in attach_spawned(scheduler, run, nodes):
+                    pass
             run.succeed(nodes, values)
             self._close(run, record, self._offset_ns + started_ns + ends[-1])
-
-    def _add_spawned(self, run: Run, nodes: list[int]) -> None:
-        for node in [n for n in nodes if n in run.rare.spawned]:
-            block, _ = run.own_rare().spawned.pop(node)
-            if run.cancel_asked:
-                continue
-            self._accept_node_types(block["kinds"])
-            self.scheduler.book.grew(block["n"])
-            append_block(run, block, [self.scheduler.kinds.intern(data) for data in block["kinds"]])
 
     def _attempt(self, record: Record) -> None:
         no, node, outcome, attempt, failure, due, wall, times = orjson.loads(record.payload)
@@ -182,7 +174,7 @@ class Replay:
         run.own_rare().attempts[node] = attempt
         if times[2]:
             run.own_rare().ended[node] = (times[0], times[1], times[2])
-        run.own_rare().spawned.pop(node, None)
+        run.rare.give_up_spawned(node)
         if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
             run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         scheduler.note(run, node, outcome, f"attempt {attempt}: {brief(failure)}")
@@ -216,7 +208,8 @@ class Replay:
         _, no, node, block = orjson.loads(record.payload)
         run = self.scheduler.book.live.get(no)
         if run is not None:
-            run.own_rare().spawned[node] = (block, record.payload)
+            self._accept_node_types(block["kinds"])
+            run.own_rare().spawned[node] = (block, self.scheduler.interned(block["kinds"]))
 
     def _released(self, record: Record) -> None:
         numbers = orjson.loads(record.payload)

@@ -15,12 +15,12 @@ Concurrency: none; one caller. Limits: `actors.protocol.limits`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import orjson
 
-from actors import admission, outcomes
+from actors import admission, growth, outcomes
 from actors.books import RunBook
 from actors.policy.parking import Parking
 from actors.policy.ready import ReadyQueue
@@ -28,7 +28,7 @@ from actors.policy.timers import Timers
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from actors.protocol.errors import InvariantBroken
+from actors.protocol.errors import InvariantBroken, MainspringError, UnknownNodeType
 from actors.protocol.kinds import Kind, KindTable
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
@@ -55,6 +55,7 @@ class Scheduler:
         self.timers: Timers[tuple[int, int]] = Timers()
         self.parking = Parking()
         self.session_kinds: dict[tuple[str, int], Kind] = {}
+        self.kinds_refused: dict[tuple[str, int], MainspringError] = {}
         self._out: list[Any] = []
         self.now_ns = 0
         self.wall_ns = 0
@@ -139,6 +140,31 @@ class Scheduler:
             queue.push_front(kind.priority, run, nodes)
         else:
             queue.push(kind.priority, run, nodes)
+
+    def interned(self, kinds: Sequence[dict[str, Any]]) -> list[Kind]:
+        """The kinds of these dictionaries.
+
+        Raises:
+            UnknownNodeType: One needs a node type that this engine does not have. CallerError: there are too many
+            kinds. ProtocolError: one is malformed.
+        """
+        found: list[Kind] = []
+        for data in kinds:
+            kind = self.kinds.intern(data, lambda: self._kinds_in_use(found))
+            if kind.node_type not in self.ready:
+                known = ", ".join(sorted(self.ready))
+                raise UnknownNodeType(f"task {kind.name!r} needs node type {kind.node_type!r}; known: {known}")
+            found.append(kind)
+        return found
+
+    def _kinds_in_use(self, more: Iterable[Kind]) -> set[Kind]:
+        """All that a run, a session or a block that waits for its attempt refers to."""
+        used = {*more, *self.session_kinds.values()}
+        for run in (*self.book.live.values(), *self.book.finished.values()):
+            used.update(run.kinds)
+            for _, kinds in run.rare.spawned.values():
+                used.update(kinds)
+        return used
 
     def _on_noted(self, message: msg.Noted) -> None:
         self.note(message.run, message.node, message.event, message.text)
@@ -298,7 +324,7 @@ class Scheduler:
         msg.CancelAsked: outcomes.on_cancel,
         msg.Offer: _on_offer,
         msg.Finished: outcomes.on_finished,
-        msg.Spawned: outcomes.on_spawned,
+        msg.Spawned: growth.on_spawned,
         msg.AttemptFailed: outcomes.on_attempt_failed,
         msg.Returned: outcomes.on_returned,
         msg.LateResult: _on_late,

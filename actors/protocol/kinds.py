@@ -6,13 +6,14 @@ submitter sends (see `Kind.of`), immutable afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import orjson
 
 from actors.protocol import limits
-from actors.protocol.errors import ProtocolError
+from actors.protocol.errors import CallerError, ProtocolError
 from actors.protocol.states import TriggerRule
 
 Shape = Literal["one", "args", "call", "parents", "template"]
@@ -92,21 +93,37 @@ class Kind:
 class KindTable:
     """Interns kinds by their text, so that equal kinds of any session are one object with one number.
 
-    Bounded by `limits.KINDS_MAX`.
+    Bounded by `limits.KINDS_MAX`: when it is full, those that nothing refers to any more are forgotten. A number is
+    never given twice, because workers know kinds by it.
     """
 
     def __init__(self) -> None:
         self._by_text: dict[bytes, Kind] = {}
+        self._last_no = 0
 
     def __len__(self) -> int:
         return len(self._by_text)
 
-    def intern(self, data: dict[str, Any]) -> Kind:
-        """The kind of this dictionary; raises ProtocolError when malformed or when there are too many."""
+    def intern(self, data: dict[str, Any], in_use: Callable[[], Iterable[Kind]] = tuple) -> Kind:
+        """The kind of this dictionary.
+
+        Args:
+            data: As the submitter sends it.
+            in_use: Called when the table is full: the kinds that must be kept.
+
+        Raises:
+            ProtocolError: It is malformed. CallerError: there are too many that are in use.
+        """
         text = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
         kind = self._by_text.get(text)
         if kind is None:
             if len(self._by_text) >= limits.KINDS_MAX:
-                raise ProtocolError(f"more than {limits.KINDS_MAX} distinct task kinds")
-            kind = self._by_text[text] = Kind.of(len(self._by_text) + 1, data)
+                self._make_room(in_use)
+            kind = self._by_text[text] = Kind.of(self._last_no + 1, data)
+            self._last_no += 1
         return kind
+
+    def _make_room(self, in_use: Callable[[], Iterable[Kind]]) -> None:
+        self._by_text = {kind.text: kind for kind in in_use()}
+        if len(self._by_text) >= limits.KINDS_MAX:
+            raise CallerError(f"more than {limits.KINDS_MAX:,} different functions and options are in use")
