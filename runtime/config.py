@@ -72,7 +72,9 @@ class NodeType:
     Args:
         name: Node type, as tasks name it.
         workers: Processes, `(min, max)` or one number for both.
-        mode: "process" runs one task at a time in each worker, "asyncio" up to `concurrency` at once on uvloop.
+        mode: "process" runs one task at a time in each worker, "asyncio" up to `concurrency` at once on uvloop. A
+            task that is stopped takes the child processes that it started with it; in mode "asyncio" it has to end them
+            itself, because tasks share the process.
         concurrency: Tasks at once in one worker of mode "asyncio" (1 in mode "process").
         prefetch: Upper bound of tasks held ahead by one worker; None lets the engine adapt it to task durations.
         recycle_tasks: Replace a worker after this many tasks; None never.

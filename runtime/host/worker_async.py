@@ -14,7 +14,9 @@ start is known exactly.
 Concurrency: all state belongs to the loop's thread, except `Attempt.thread` and `Attempt.reason`, which change under
 `_threads`. Critical sections of threads contain no call, so that the asynchronous exception cannot arrive inside them.
 Known limits: as for any asyncio program, a handler that computes for long holds up the others; what a handler leaves
-running in the loop goes on; an attempt in a thread that sits in a C call is ended only with its worker.
+running in the loop goes on; child processes cannot be told apart by who started them, so a coroutine that is stopped
+ends its own (`try` and `finally`), and only those of a worker that is killed are found; an attempt in a thread that
+sits in a C call is ended only with its worker.
 """
 
 from __future__ import annotations
