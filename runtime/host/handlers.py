@@ -15,7 +15,8 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final
 
@@ -145,7 +146,8 @@ def _script(path: str) -> ModuleType:
     if first:  # values of classes that the script defines name "__main__"
         sys.modules["__main__"] = module
     try:
-        exec(code, vars(module))
+        with _no_loop_running():
+            exec(code, vars(module))
     except (NestedRuntime, SystemExit) as left:
         vars(module)[_STOPPED] = f"{path} was left at {type(left).__name__}: {getattr(left, 'message', left)}"
     except BaseException:
@@ -154,6 +156,25 @@ def _script(path: str) -> ModuleType:
             sys.modules["__main__"] = before
         raise
     return module
+
+
+@contextmanager
+def _no_loop_running() -> Iterator[None]:
+    """Hide the loop of a worker of mode "asyncio" from the script that it runs.
+
+    A script without the guard reaches `asyncio.run(...)`, which refuses to run inside a loop: its functions would not
+    be found, while in a worker of mode "process" the same script is left where it opens its runtime.
+    """
+    asyncio = sys.modules.get("asyncio")
+    loop = asyncio._get_running_loop() if asyncio is not None else None
+    if asyncio is None or loop is None:
+        yield
+        return
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
 
 
 def _place_of(fn: Callable[..., Any], name: str) -> int:

@@ -46,6 +46,23 @@ with Runtime({folder!r}, tasks) as rt:
 def after(x):
     return x
 """
+ASYNC_UNGUARDED = """
+import asyncio
+from runtime import AsyncRuntime
+
+async def double(x):
+    await asyncio.sleep(0)
+    return 2 * x
+
+async def main():
+    async with AsyncRuntime({folder!r}) as rt:
+        await rt.submit(double, 1)
+
+asyncio.run(main())
+
+async def after(x):
+    return x
+"""
 
 
 @pytest.fixture
@@ -129,6 +146,16 @@ def test_a_script_without_a_guard_is_left_where_it_starts_a_runtime(worker: Rig,
     assert failure["kind"] == "error"
     assert failure["type"].endswith("NestedRuntime")
     assert "if __name__" in failure["message"]
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.slow
+def test_an_asyncio_script_without_a_guard_is_left_there_too(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(ASYNC_UNGUARDED.format(folder=str(tmp_path / "state")))
+    with Rig("asyncio", slots=2) as worker:
+        assert worker.run(f"file:{script}:double", 1, 2, shape="one") == [2, 4]
+        assert worker.run(f"file:{script}:after", 1, shape="one")[0]["type"].endswith("NestedRuntime")
     assert not (tmp_path / "state").exists()
 
 
