@@ -27,14 +27,20 @@ FAILURES_READ_MAX: Final = 100
 """Failed nodes whose message is asked for; of the others only the state is known."""
 
 
+STILL_LOOKS: Final = 20
+"""Looks in a row that see nothing run and nothing end, before the engine is asked why: two seconds."""
+
+
 def watch(handle: RunHandle, meter: Meter, each: Callable[[Counts], object] | None = None) -> None:
-    """Wait for the end of a run and show how far it is.
+    """Wait for the end of a run and show how far it is, or why it does not move.
 
     Args:
         handle: The run.
         meter: Shows it; closed in the end, whatever happens.
         each: Called with the counts ten times a second.
     """
+    done = still = 0
+    said = ""
     try:
         while not handle.done():
             try:
@@ -43,6 +49,11 @@ def watch(handle: RunHandle, meter: Meter, each: Callable[[Counts], object] | No
                 pass
             counts = handle.status().counts
             meter.show(counts.done, counts.total, counts.running, counts.failed)
+            still = 0 if counts.running or counts.done != done else still + 1
+            done = counts.done
+            if still and not still % STILL_LOOKS and (why := handle.why()) != said:
+                said = why
+                meter.note(f"nothing moves; why() says: {why}")
             if each is not None:
                 each(counts)
     finally:

@@ -1,6 +1,7 @@
 """`status`: what a state folder holds, read from its log. Reads only, with or without a running engine.
 
-It shows what is durable: beside a running engine that is a moment behind what runs.
+It shows what is durable: beside a running engine that is a moment behind. The log tells of submissions and ends, not
+of starts, so that what runs counts as ready here; `status()` and `why()` of a handle know more.
 """
 
 from __future__ import annotations
@@ -49,11 +50,13 @@ def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
     ]
     if open_runs and not pid:
         lines.append("               they go on when the folder is opened again")
+    elif open_runs:
+        lines.append("               what runs now counts as ready: the log tells of ends, not of starts")
     if not runs:
         return lines
     ended = [run for run in runs if run["state"] != RUNNING]
     shown = [*open_runs, *ended][:RUNS_SHOWN_MAX]
-    header = ("run", "flow", "state", "nodes", "done", "failed", "running", "ready", "pending", "submitted", "took")
+    header = ("run", "flow", "state", "nodes", "done", "failed", "ready", "pending", "submitted", "took")
     lines += ["", *align([header, *map(_row, shown)], left=3)]
     if len(runs) > len(shown):
         lines.append(f"… and {len(runs) - len(shown):,} more; --json has them all")
@@ -89,8 +92,7 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
         f"{counts.total:,}",
         f"{counts.done:,}",
         f"{counts.failed:,}",
-        f"{counts.running:,}",
-        f"{counts.ready:,}",
+        f"{counts.ready + counts.running:,}",
         f"{counts.pending:,}",
         datetime.fromtimestamp(created / 1e9).strftime("%Y-%m-%d %H:%M:%S") if created else "–",
         duration_text(ended - created) if created and ended else "–",

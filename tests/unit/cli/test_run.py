@@ -9,13 +9,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from runtime.cli import main
 from runtime.cli.exits import Exit
 from runtime.cli.pyfile import MODULE_NAME
+from runtime.cli.record import STILL_LOOKS, watch
+from runtime.views import Counts
 from tests.unit.cli.test_wfformat import document
 
 pytestmark = pytest.mark.slow
@@ -237,3 +240,18 @@ def test_status_and_verify_beside_a_running_engine(tmp_path: Path, capsys: pytes
     process.communicate(timeout=20)
     assert main(["status", str(state)]) == Exit.OK
     assert "they go on when the folder is opened again" in capsys.readouterr().out
+
+
+def test_a_run_that_does_not_move_says_why() -> None:
+    looks = iter([False] * (3 * STILL_LOOKS) + [True])
+    counts = Counts(ready=2, succeeded=1)
+    told: list[str] = []
+    handle = SimpleNamespace(
+        done=lambda: next(looks),
+        wait=lambda timeout: None,
+        status=lambda: SimpleNamespace(counts=counts),
+        why=lambda: "no handler: ImportError",
+    )
+    meter = SimpleNamespace(show=lambda *_: None, note=told.append, close=lambda: None)
+    watch(cast(Any, handle), cast(Any, meter))
+    assert told == ["nothing moves; why() says: no handler: ImportError"], "once, until the reason is another"

@@ -34,7 +34,7 @@ def test_runs_are_a_table_with_unfinished_ones_first() -> None:
     assert "               they go on when the folder is opened again" in lines
     header, first, second = lines[-3:]
     assert header.split()[:3] == ["run", "flow", "state"]
-    assert first.split()[:6] == ["r2", "etl", "running", "15", "9", "5"]
+    assert first.split()[:8] == ["r2", "etl", "running", "15", "9", "5", "5", "1"], "what runs counts as ready"
     assert second.split()[0] == "r1"
     assert second.endswith("2.00 s")
 
@@ -43,6 +43,7 @@ def test_a_running_engine_is_named() -> None:
     text = "\n".join(status_lines(Path("/state"), summary(run(1, "running"), owner_pid=77)))
     assert "process 77 has it open" in text
     assert "they go on" not in text
+    assert "what runs now counts as ready" in text
 
 
 def test_long_lists_are_cut() -> None:
