@@ -30,6 +30,7 @@ from actors.state_column import (
     WAITING,
     where,
 )
+from actors.timing import keep_frame
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
@@ -61,8 +62,7 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
             scheduler.stirred[run.no] = run
         else:
             tell.setdefault(run.session, []).append([run.seq, list(nodes), values])
-        if not run.frames or run.frames[-1][1] is not raw:
-            run.frames.append((offset, raw))
+        keep_frame(run, offset, raw, nodes)
         if run.rare.ended:
             for node in nodes:
                 run.own_rare().ended.pop(node, None)

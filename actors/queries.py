@@ -7,7 +7,7 @@ Times in answers are wall clock nanoseconds; workers measure with the monotonic 
 difference between the two as it was then.
 
 Pages: a reply has `next`, the number to ask from next, or null at the end. Rows per page are bounded by
-`QUERY_ROWS_MAX`.
+`QUERY_ROWS_MAX`, and the nodes that are looked at for them by `QUERY_NODES_MAX`: a page may be short, or empty.
 """
 
 from __future__ import annotations
@@ -36,12 +36,10 @@ from actors.state_column import (
     SKIPPED,
     SUCCEEDED,
 )
+from actors.timing import Timing, read_timing
 
 if TYPE_CHECKING:
     from actors.core import EngineCore
-
-Timing = tuple[int, int, int]
-"""Started, ended (wall clock ns), pid."""
 
 
 class Queries:
@@ -49,8 +47,6 @@ class Queries:
 
     def __init__(self, core: EngineCore) -> None:
         self._core = core
-        self._cached_for: tuple[int, int] = (0, 0)
-        self._cached: dict[int, Timing] = {}
         self._now_ns = 0
         self._wall_ns = 0
 
@@ -79,7 +75,7 @@ class Queries:
 
     def _nodes(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
-        timing = self._timing(run)
+        timing = read_timing(run, self._asked_for(run, own, message.args))
         return self._page(run, own, message.args, lambda node: self._node_row(run, node, timing))
 
     def _result(self, message: msg.Queried) -> dict[str, Any]:
@@ -112,7 +108,7 @@ class Queries:
     def _runs(self, message: msg.Queried) -> dict[str, Any]:
         book = self._core.scheduler.book
         start = message.args.get("from")
-        limit = min(message.args.get("limit") or limits.QUERY_ROWS_MAX, limits.QUERY_ROWS_MAX)
+        limit = _limit(message.args)
         numbers = sorted((*book.live, *book.finished), reverse=True)
         if start is not None:
             numbers = [no for no in numbers if no <= start]
@@ -150,8 +146,10 @@ class Queries:
         return [run.key, run.name, str(run.run_state()), run.counts(), run.created_ns, ended]
 
     def _ended(self, run: Run, node: int) -> int | None:
-        timing = self._timing(run).get(node)
-        return timing[1] if timing and run.state[node] in (SUCCEEDED, FAILED, CANCELLED, SKIPPED) else None
+        if run.state[node] not in (SUCCEEDED, FAILED, CANCELLED, SKIPPED):
+            return None
+        timing = read_timing(run, range(node, node + 1)).get(node)
+        return timing[1] if timing else None
 
     def _node_row(self, run: Run, node: int, timing: dict[int, Timing]) -> list[Any]:
         started, ended, pid = timing.get(node, (None, None, None))
@@ -205,18 +203,25 @@ class Queries:
         node = self._node(run, args, own)
         if node is not None:
             return {"rows": [row(node)], "next": None}
-        limit = min(args.get("limit") or limits.QUERY_ROWS_MAX, limits.QUERY_ROWS_MAX)
+        limit = _limit(args)
         rows: list[list[Any]] = []
         spent = 0
-        for number in range(args.get("from") or 0, run.size):
+        first = args.get("from") or 0
+        for number in range(first, run.size):
+            if len(rows) >= limit or spent > limits.FRAME_BYTES_MAX // 2 or number - first >= limits.QUERY_NODES_MAX:
+                return {"rows": rows, "next": number}
             if keep is not None and not keep(number):
                 continue
-            if len(rows) >= limit or spent > limits.FRAME_BYTES_MAX // 2:
-                return {"rows": rows, "next": number}
             found = row(number)
             rows.append(found)
             spent += _size_of(found)
         return {"rows": rows, "next": None}
+
+    def _asked_for(self, run: Run, own: int | None, args: dict[str, Any]) -> range:
+        """The nodes that a page of all nodes shows."""
+        node = self._node(run, args, own)
+        first = (args.get("from") or 0) if node is None else node
+        return range(first, min(run.size, first + (_limit(args) if node is None else 1)))
 
     def place_of(self, args: dict[str, Any]) -> tuple[Run, int, int, int]:
         """Run, node, and the worker and serial of its lease (0, 0 when it has none). Raises CallerError."""
@@ -250,14 +255,6 @@ class Queries:
             raise MissingNode(f"run {run.key!r} has no node {args['node']!r}")
         return int(asked)
 
-    def _timing(self, run: Run) -> dict[int, Timing]:
-        """Last started and ended times of nodes, read from the stored frames."""
-        version = (run.no, len(run.frames) + len(run.rare.ended))
-        if self._cached_for != version:
-            self._cached = _read_timing(run)
-            self._cached_for = version
-        return self._cached
-
     def _running(self, run: Run, node: int) -> tuple[int | None, None, int | None]:
         for worker, group in self._holders(run, node):
             runs = worker.current == group.base + group.nodes.index(node)
@@ -288,7 +285,7 @@ class Queries:
     # --- words ----------------------------------------------------------------------------------------------------
 
     def _node_events(self, run: Run, node: int) -> list[list[Any]]:
-        timing = _read_timing(run).get(node)
+        timing = read_timing(run, range(node, node + 1)).get(node)
         if timing is None or run.state[node] != SUCCEEDED:
             return []
         started, ended, pid = timing
@@ -379,20 +376,9 @@ def _run_state_of(state: int) -> str:
     return str(names.get(state, RunState.RUNNING))
 
 
-def _read_timing(run: Run) -> dict[int, Timing]:
-    found: dict[int, Timing] = {}
-    for offset, raw in run.frames:
-        pid, groups = orjson.loads(raw)
-        for _, no, nodes, _, started, ends in groups:
-            if no != run.no:
-                continue
-            before = started + offset
-            for node, end in zip(nodes, ends, strict=True):
-                after = started + offset + end
-                found[node] = (before, after, pid)
-                before = after
-    found.update(run.rare.ended)
-    return found
+def _limit(args: dict[str, Any]) -> int:
+    """Rows that may be in the answer."""
+    return min(args.get("limit") or limits.QUERY_ROWS_MAX, limits.QUERY_ROWS_MAX)
 
 
 def _size_of(row: list[Any]) -> int:

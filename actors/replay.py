@@ -27,6 +27,7 @@ from actors.protocol.states import FailureKind, NodeState
 from actors.run import Run
 from actors.scheduler import Scheduler
 from actors.state_column import BACKOFF, CANCELLED, CANCELLING, LEASED, PARKED, READY, where
+from actors.timing import keep_frame
 
 _GRAPH_HEAD = 5
 
@@ -155,7 +156,7 @@ class Replay:
             run = scheduler.book.live.get(no)
             if run is None:
                 continue
-            run.frames.append((self._offset_ns, record.payload))
+            keep_frame(run, self._offset_ns, record.payload, nodes)
             for node in nodes if run.rare.ended else ():
                 run.own_rare().ended.pop(node, None)
             if run.rare.spawned:

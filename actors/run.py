@@ -42,6 +42,7 @@ from actors.state_column import (
     rule_met,
     where,
 )
+from actors.timing import ResultFrame
 
 TALLY_NODES_MIN: Final = 4096
 """A run of so many nodes keeps count of its states: to count a million anew takes 7 ms, and it is asked for often."""
@@ -102,7 +103,7 @@ class Run:
         self.tally: list[int] | None = None
         self.cancel_asked = False
         self.rare = NO_RARE
-        self.frames: list[tuple[int, bytes]] = []
+        self.frames: list[ResultFrame] = []
 
     @staticmethod
     def of_tasks(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from tests.unit.actors.rig import Rig
@@ -100,3 +102,14 @@ def test_times_are_wall_clock_and_include_failed_attempts() -> None:
     assert row[3:5] == [4, 1]
     assert row[6] - row[5] == 5
     assert row[7] == 100 + worker
+
+
+def test_a_page_of_what_matches_looks_at_so_many_nodes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "QUERY_NODES_MAX", 3)
+    rig = Rig()
+    rig.submit_graph([[] for _ in range(7)])
+    by_node = {node: (worker, serial) for worker, serial, node in rig.leases()}
+    rig.fail(*by_node[5], 5)
+    pages = [rig.ask("result", run="s-1", which="failed", **{"from": first}) for first in (0, 3, 6)]
+    assert [page["next"] for page in pages] == [3, 6, None]
+    assert [[row[0] for row in page["rows"]] for page in pages] == [[], [5], []]

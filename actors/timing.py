@@ -1,0 +1,61 @@
+"""When nodes ran: read from the result frames that a run keeps as they came.
+
+Results are entered by the batch; to note times node by node would cost more than all else. So a run keeps the frames,
+each with the lowest and the highest node in it, and whoever asks for some nodes reads the frames that may hold them.
+Nodes become ready in order, more or less, so a page of a million nodes is in few frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+if TYPE_CHECKING:
+    from actors.run import Run
+
+Timing = tuple[int, int, int]
+"""Started, ended (wall clock ns), pid."""
+
+
+class ResultFrame(NamedTuple):
+    """Results as a worker sent them. `offset_ns` leads from its clock to the wall clock, as it was then."""
+
+    offset_ns: int
+    raw: bytes
+    low: int
+    high: int
+
+
+def keep_frame(run: Run, offset_ns: int, raw: bytes, nodes: Sequence[int]) -> None:
+    """Keep a frame with results of these nodes of the run; one with several groups of them is kept once."""
+    low, high = (nodes[0], nodes[-1]) if type(nodes) is range else (min(nodes), max(nodes))
+    frames = run.frames
+    if frames and frames[-1].raw is raw:
+        last = frames.pop()
+        low, high = min(low, last.low), max(high, last.high)
+    frames.append(ResultFrame(offset_ns, raw, low, high))
+
+
+def read_timing(run: Run, nodes: range) -> dict[int, Timing]:
+    """Last started and ended times of those of the nodes that have any."""
+    found: dict[int, Timing] = {}
+    if not nodes:
+        return found
+    for offset_ns, raw, low, high in run.frames:
+        if high < nodes[0] or low > nodes[-1]:
+            continue
+        pid, groups = orjson.loads(raw)
+        for _, no, members, _, started_ns, ends in groups:
+            if no != run.no:
+                continue
+            before = started_ns + offset_ns
+            for node, end in zip(members, ends, strict=True):
+                after = started_ns + offset_ns + end
+                if node in nodes:
+                    found[node] = (before, after, pid)
+                before = after
+    ended = run.rare.ended
+    found.update((node, ended[node]) for node in nodes if node in ended)
+    return found
