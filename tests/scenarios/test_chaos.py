@@ -31,7 +31,7 @@ from tests.scenarios.waiting import await_gone, lines, until
 
 pytestmark = pytest.mark.slow
 
-ROUNDS_FEW: Final = 8
+ROUNDS_FEW: Final = 6
 ROUNDS_MANY: Final = int(os.environ.get("CHAOS_ROUNDS", "100"))
 KINDS: Final = ("worker", "engine", "spawner", "host")
 GONE_S: Final = 2.0

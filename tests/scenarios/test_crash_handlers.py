@@ -77,8 +77,9 @@ def until_parked(task: Any) -> None:
 # --- S09 ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-@pytest.mark.parametrize("missing", ["fail", "park"])
+@pytest.mark.parametrize(
+    ("missing", "broken"), [*(("park", broken) for broken in BROKEN), ("fail", "gone"), ("fail", "raises")]
+)
 def test_s09_one_that_cannot_be_started_holds_nobody_up(
     state_dir: Path, tmp_path: Path, code: Code, broken: str, missing: Any
 ) -> None:

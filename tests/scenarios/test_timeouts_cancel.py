@@ -107,7 +107,7 @@ def test_s17_what_an_attempt_started_ends_with_it(state_dir: Path, tmp_path: Pat
     runs = tmp_path / "runs"
     pools = [NodeType("default", workers=1, grace=0.2)]
     with Runtime(state_dir, node_types=pools) as rt:
-        submitter = rt.options(timeout=1.0 if end == "timeout" else None, poison=1)
+        submitter = rt.options(timeout=0.7 if end == "timeout" else None, poison=1)
         handle = submitter.submit(handlers.start_others, str(runs), start)
         noted = {line.word: line for line in await_lines(runs, 2)}
         child = int(noted["child"].pid)
