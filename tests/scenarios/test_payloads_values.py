@@ -38,7 +38,7 @@ NUMPY: Final[list[Any]] = [
     np.uint64(2**64 - 1),
     np.bool_(True),
     np.complex64(1 - 2j),
-    np.datetime64("NaT"),
+    np.datetime64("NaT", "ns"),
     np.datetime64("2026-07-11T01:02:03.000000004", "ns"),
     np.timedelta64("NaT", "s"),
     np.timedelta64(5, "D"),
