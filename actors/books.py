@@ -10,7 +10,7 @@ them; never the latest one, and never one whose end was not yet handed to its se
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections import OrderedDict
+from collections import deque
 from typing import Final
 
 from actors.protocol import limits
@@ -47,14 +47,13 @@ class RunBook:
         self.runs_max = runs
         self.nodes_max = nodes
         self.live: dict[int, Run] = {}
-        self.finished: OrderedDict[int, Run] = OrderedDict()
+        self.finished: dict[int, Run] = {}
         self.sessions: dict[str, Session] = {}
         self.nodes_live = 0
         self.nodes_finished = 0
         self.told_lsn = 0
         self._by_key: dict[str, Run] = {}
-        # Both are taken from at the front, where a plain dict would look at all that was removed before, each time.
-        self._kept: OrderedDict[int, Run] = OrderedDict()
+        self._by_age: deque[int] = deque()  # numbers in order of submission; also some of runs that are gone
         self._ended_lsn: dict[int, int] = {}
         self._next_no = 1
 
@@ -89,7 +88,7 @@ class RunBook:
         session = self.session(run.session)
         self.live[run.no] = run
         self._by_key[run.key] = run
-        self._kept[run.no] = run
+        self._by_age.append(run.no)
         self.nodes_live += run.size
         if session.bases and run.seq < session.bases[-1]:
             insort(session.bases, run.seq)
@@ -141,11 +140,15 @@ class RunBook:
         if not self.crowded:
             return gone
         runs, nodes = self.runs_max - self.runs_max // ROOM_PART, self.nodes_max - self.nodes_max // ROOM_PART
-        while len(self.finished) > 1 and (len(self.finished) > runs or self.nodes_finished > nodes):
-            no = next(iter(self.finished))
-            if self._ended_lsn[no] > self.told_lsn:
+        runs_left, nodes_left = len(self.finished), self.nodes_finished
+        for no, run in self.finished.items():
+            if runs_left == 1 or (runs_left <= runs and nodes_left <= nodes) or self._ended_lsn[no] > self.told_lsn:
                 break
-            gone.append(self._drop(no))
+            gone.append(run)
+            runs_left -= 1
+            nodes_left -= run.size
+        for run in gone:
+            self._drop(run.no)
         return gone
 
     def forget(self, numbers: list[int]) -> None:
@@ -156,8 +159,14 @@ class RunBook:
 
     def floor(self, next_lsn: int) -> int:
         """The lowest LSN that a kept run needs: that of the oldest by submission, whichever ended first."""
-        for run in self._kept.values():
-            return run.lsn
+        by_age, live, finished = self._by_age, self.live, self.finished
+        if len(by_age) > 2 * (len(live) + len(finished)):
+            self._by_age = by_age = deque(no for no in by_age if no in live or no in finished)
+        while by_age:
+            run = live.get(by_age[0]) or finished.get(by_age[0])
+            if run is not None:
+                return run.lsn
+            by_age.popleft()
         return next_lsn
 
     def check_invariants(self) -> None:
@@ -168,13 +177,13 @@ class RunBook:
             raise AssertionError("nodes_finished is wrong")
         if any(not run.open for run in self.live.values()) or any(run.open for run in self.finished.values()):
             raise AssertionError("a run is in the wrong book")
-        if list(self._kept) != sorted((*self.live, *self.finished)):
+        kept = [no for no in self._by_age if no in self.live or no in self.finished]
+        if kept != sorted((*self.live, *self.finished)):
             raise AssertionError("the runs in order of submission are not the live and the finished ones")
 
-    def _drop(self, no: int) -> Run:
+    def _drop(self, no: int) -> None:
         run = self.finished.pop(no)
         del self._ended_lsn[no]
-        del self._kept[no]
         self.nodes_finished -= run.size
         self._by_key.pop(run.key, None)
         session = self.sessions[run.session]
@@ -182,4 +191,3 @@ class RunBook:
         at = bisect_right(session.bases, run.seq) - 1
         if at >= 0 and session.bases[at] == run.seq:
             del session.bases[at]
-        return run

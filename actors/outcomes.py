@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
 def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
     failed: list[msg.AttemptFailed] = []
-    if any(group[0].rare.refused for group in message.groups):
-        message, failed = growth.without_refused(message)
+    for group in message.groups:
+        if group[0].rare.refused:
+            message, failed = growth.without_refused(message)
+            break
     if message.groups:
         _enter_results(scheduler, message)
     for attempt in failed:

@@ -8,7 +8,7 @@ Nodes become ready in order, more or less, so a page of a million nodes is in fe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -19,23 +19,20 @@ Timing = tuple[int, int, int]
 """Started, ended (wall clock ns), pid."""
 
 
-class ResultFrame(NamedTuple):
-    """Results as a worker sent them. `offset_ns` leads from its clock to the wall clock, as it was then."""
-
-    offset_ns: int
-    raw: bytes
-    low: int
-    high: int
+ResultFrame = tuple[int, bytes, int, int]
+"""What leads from the worker's clock to the wall clock (ns, as it was then), the frame, its lowest and highest node."""
 
 
 def keep_frame(run: Run, offset_ns: int, raw: bytes, nodes: Sequence[int]) -> None:
     """Keep a frame with results of these nodes of the run; one with several groups of them is kept once."""
-    low, high = (nodes[0], nodes[-1]) if type(nodes) is range else (min(nodes), max(nodes))
+    low = high = nodes[0]
+    if len(nodes) > 1:
+        low, high = min(nodes), max(nodes)
     frames = run.frames
-    if frames and frames[-1].raw is raw:
-        last = frames.pop()
-        low, high = min(low, last.low), max(high, last.high)
-    frames.append(ResultFrame(offset_ns, raw, low, high))
+    if frames and frames[-1][1] is raw:
+        _, _, last_low, last_high = frames.pop()
+        low, high = min(low, last_low), max(high, last_high)
+    frames.append((offset_ns, raw, low, high))
 
 
 def read_timing(run: Run, nodes: range) -> dict[int, Timing]:

@@ -67,3 +67,15 @@ def test_a_number_that_no_run_covers_finds_nothing(seq: int) -> None:
     enter(book, 1, size=3)
     assert book.find(f"s-{seq}") is None
     assert book.find("s-3") is not None
+
+
+def test_what_is_remembered_of_runs_that_are_gone_is_bounded_by_those_that_are_kept() -> None:
+    book = RunBook()
+    oldest = enter(book, 1)
+    for lsn in range(2, 1000):
+        run = enter(book, lsn)
+        end(book, run, lsn)
+        book.forget([run.no])
+        assert book.floor(lsn + 1) == oldest.lsn
+    assert len(book._by_age) <= 4
+    book.check_invariants()
