@@ -22,8 +22,8 @@ def main() -> None:
         handles = [rt.submit(hold, runs, f"task-{i}", gate) for i in range(count)]
         await_lines(Path(runs), 1)
         until(lambda: held(rt) == count, "all tasks to be leased")
-        print("held", flush=True)
         try:
+            print("held", flush=True)
             for handle in handles:
                 handle.result()
         except SystemExit:
