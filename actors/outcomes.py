@@ -6,6 +6,7 @@ same: decide, log, change the run, queue what became ready, tell.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -63,7 +64,9 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
         if run.is_graph:
             scheduler.stirred[run.no] = run
         else:
-            tell.setdefault(run.session, []).append([run.seq, list(nodes), values])
+            told = [run.seq, list(nodes), values] if run.size == run.base_size else _submitted_part(run, nodes, values)
+            if told[1]:
+                tell.setdefault(run.session, []).append(told)
         keep_frame(run, offset, raw, nodes)
         if run.rare.ended:
             for node in nodes:
@@ -75,6 +78,15 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
             scheduler._finish(run)
     for session, body in tell.items():
         scheduler.put(fx.Tell(session, "R", body, lsn))
+
+
+def _submitted_part(run: Run, nodes: Sequence[int], values: list[Any]) -> list[Any]:
+    """Results of the nodes that the session submitted, as it is told of them.
+
+    Behind them stand nodes that a task spawned: to the session their places are its next submissions, or no items.
+    """
+    own = [(node, value) for node, value in zip(nodes, values, strict=True) if node < run.base_size]
+    return [run.seq, [node for node, _ in own], [value for _, value in own]]
 
 
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:

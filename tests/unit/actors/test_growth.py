@@ -38,6 +38,20 @@ def test_spawned_nodes_count_when_their_attempt_succeeds() -> None:
     assert replayed(rig).book.live[1].size == 3
 
 
+def test_what_single_tasks_add_is_not_told_as_results_of_other_submissions() -> None:
+    """The places behind a bundle are the numbers of its session's next submissions."""
+    rig = Rig()
+    rig.submit(1)
+    ((worker, serial, node),) = rig.leases()
+    spawn(rig, worker, serial, 2)
+    rig.succeed(worker, serial, node)
+    assert rig.told("R") == [[[1, [0], [1]]]]
+    for worker, serial, node in rig.leases():
+        rig.succeed(worker, serial, node)
+    assert rig.told("R") == []
+    assert rig.core.scheduler.book.finished[1].counts() == [0, 0, 0, 3, 0, 0, 0]
+
+
 def test_an_attempt_that_fails_adds_nothing() -> None:
     rig = Rig()
     rig.submit_graph([[]])
