@@ -59,7 +59,7 @@ def _written(fd: int, size: int) -> bool:
 
 @contextmanager
 def small_disk(kind: str, folder: Path, megabytes: int = 20) -> Iterator[SmallDisk]:
-    """Mount a file system, "tmpfs" or "ext4" (on a loop device). Skips, with the reason, where that is not permitted."""
+    """Mount a file system, "tmpfs" or "ext4" (on a loop device). Skips where it is not permitted, and says so."""
     root = folder / "disk"
     root.mkdir()
     if kind == "tmpfs":

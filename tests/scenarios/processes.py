@@ -1,6 +1,8 @@
 """The processes of a runtime, seen and signalled from outside; and programs that host one and can be killed.
 
-Who is who is known by parentage: the spawner is the host's child, engine and workers are the spawner's.
+All that descends from the host is its family; who is who is known by the names that the processes give themselves.
+
+Known limits: names are there on Linux only.
 """
 
 from __future__ import annotations
