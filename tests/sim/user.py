@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 RULES = ("all_succeeded", "all_succeeded", "all_succeeded", "all_done", "any_succeeded", "none_failed")
 
 
+SPAWNED = 1_000_000
+"""Stands for the number of a node that a task added; above any that was submitted."""
+
+
 def kind(shape: str, rule: str = "all_succeeded", **more: Any) -> dict[str, Any]:
     """A task kind with retries fast enough for a simulation."""
     retry = {"max_attempts": 3, "base_ns": 1_000_000, "cap_ns": 5_000_000}
@@ -116,7 +120,7 @@ class User:
         for node in range(submission.size):
             if self._random.random() < 0.15:
                 submission.fails[node] = self._random.choice((1, 1, 2, 9))
-            if what == "graph" and self._random.random() < 0.05:
+            if self._random.random() < (0.05 if what == "graph" else 0.1):
                 submission.spawns[node] = {
                     "n": 2,
                     "kinds": [kind("args")],
@@ -240,6 +244,8 @@ class User:
     def of_lease(self, session: str, seq: int, node: int, run: Any) -> tuple[Submission, int]:
         """The submission and node that a lease belongs to."""
         assert session == self.session
+        if node >= run.base_size:  # spawned: nobody asked for it
+            return self.submissions[seq], SPAWNED
         if run.is_graph or run.is_map:
             return self.submissions[seq], node
         return self.submissions[seq + node], 0
