@@ -11,6 +11,7 @@ import orjson
 
 from actors.protocol.graph import decode
 from actors.protocol.records import RecordType
+from runtime.host.decode import BLOB_MARK
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
@@ -45,11 +46,11 @@ def log_of(state_dir: Path, *, live: bool = False) -> LogStory:
     with StateFolder.open(state_dir, create=False, owner=False) as folder:
         for record in read_log(folder.log, DiskFiles(), live=live):
             story.records += 1
-            _read(story, record.type, record.payload)
+            _read(story, record.type, record.payload, Path(folder.blobs_path))
     return story
 
 
-def _read(story: LogStory, record_type: int, payload: bytes) -> None:
+def _read(story: LogStory, record_type: int, payload: bytes, blobs: Path) -> None:
     if record_type == RecordType.COMPLETED:
         groups: list[list[Any]] = orjson.loads(payload)[1]
         story.completed.update((run, node) for _, run, nodes, *_ in groups for node in nodes)
@@ -57,17 +58,20 @@ def _read(story: LogStory, record_type: int, payload: bytes) -> None:
         run, node, outcome, _, failure, *_ = orjson.loads(payload)
         story.attempts.append((run, node, outcome, failure["kind"]))
     elif record_type == RecordType.SUBMITTED:
-        _read_submission(story, payload)
+        _read_submission(story, payload, blobs)
     elif record_type == RecordType.CANCEL:
         run, node, _ = orjson.loads(payload)
         story.cancels.append((run, node))
 
 
-def _read_submission(story: LogStory, payload: bytes) -> None:
+def _read_submission(story: LogStory, payload: bytes, blobs: Path) -> None:
     if payload[:1] == b"G":
         length = int.from_bytes(payload[1:5], "little")
         _, run, *_ = orjson.loads(payload[5 : 5 + length])
-        items = decode(payload[5 + length :])[1].items or []
+        container = payload[5 + length :]
+        if container[:1] == BLOB_MARK:
+            container = (blobs / container[1:].decode()).read_bytes()
+        items = decode(container)[1].items or []
     else:
         _, run, _, _, body = orjson.loads(payload[1:])
         items = body[2] if payload[:1] == b"M" else [row[2] for row in body]
