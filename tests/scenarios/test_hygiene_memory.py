@@ -71,8 +71,7 @@ def test_s47_memory_is_flat_over_a_hundred_thousand_tasks(state_dir: Path) -> No
 def test_s47_leaking_tasks_are_outlived_by_recycling_at_a_size(state_dir: Path, mode: Any) -> None:
     """Ten KiB are lost with every task, 200 MiB in all: no worker grows far beyond its limit, no task waits long."""
     fn: Any = hygiene.leak if mode == "process" else hygiene.leak_async
-    base = psutil.Process().memory_info().rss
-    limit = base + 16 * hygiene.MIB
+    limit = size_of_a_worker(state_dir.with_name("first"), mode) + 16 * hygiene.MIB
     pool = NodeType("cpu", workers=2, mode=mode, recycle_rss_bytes=limit)
     with Runtime(state_dir, node_types=[pool], durability="none") as rt:
         family = OwnFamily(rt)
@@ -88,6 +87,12 @@ def test_s47_leaking_tasks_are_outlived_by_recycling_at_a_size(state_dir: Path, 
         assert largest < limit + 48 * hygiene.MIB
         assert longest < 5
         until(lambda: len(family.workers) == 2, "a pool of two")
+
+
+def size_of_a_worker(state: Path, mode: Any) -> int:
+    """Resident bytes of one that has run a task."""
+    with Runtime(state, node_types=[NodeType("cpu", workers=1, mode=mode)], durability="none") as rt:
+        return rss_of(rt.submit(hygiene.pid).result(timeout=30))
 
 
 def rss_of(pid: int) -> int:
