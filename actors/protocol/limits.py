@@ -64,6 +64,9 @@ TURN_NS: Final = 2_000_000
 
 OUTBOX_TELLS_MAX: Final = 100_000
 """Messages to sessions that wait for the disk or for a slow reader; beyond it submissions wait."""
+POST_BACKLOG_BYTES_MAX: Final = 16 * MIB
+"""Frames to a face that does not read, beyond what its ring holds; above it nothing that it submits is read. What its
+open runs still say comes on top. Four rings: a face that is busy for some 100 ms does not stop itself."""
 
 # --- storage ------------------------------------------------------------------------------------------------------
 SEGMENT_BYTES: Final = 64 * MIB

@@ -2,7 +2,8 @@
 
 A turn: take what arrived on all links (control lanes first), one call of the core, carry out its effects, send what
 piled up for each peer as one frame. Then either the next turn is asked for (something is left), or every link is armed
-and the loop sleeps. Work per turn is bounded by `RECEIVE_BYTES_PER_TURN_MAX` for each link (rule R5).
+and the loop sleeps. Work per turn is bounded by `RECEIVE_BYTES_PER_TURN_MAX` for each link, and by `TURN_NS` for what
+the face submits (rule R5).
 
 Concurrency: everything here runs in the loop's thread, except `LogThread`, whose answers come in by
 `call_soon_threadsafe`. Nothing is decided here: who waits, who runs and what is told is the core's.
@@ -27,6 +28,7 @@ from actors.protocol.errors import ProtocolError
 from actors.protocol.states import LeaseState
 from runtime.host import decode
 from runtime.host.clock import WallClock
+from runtime.host.face_mail import FaceMail
 from runtime.host.launch import WorkerStarter
 from runtime.host.linger import LINGER_NS, linger
 from runtime.host.log_thread import LogThread
@@ -65,7 +67,7 @@ class EngineHost:
         self.turns = 0
         self._clock = WallClock()
         self._face = Post(face)
-        self._session = ""
+        self._mail = FaceMail(self._face, blobs.open)
         self._starter = starter
         self._blobs = blobs
         self._log = log_of(self._log_said)
@@ -137,7 +139,8 @@ class EngineHost:
         self._face.flush()
         if self._face.clear:
             self._told_lsn = max(self._told_lsn, self.core.persister.durable_lsn)
-        if self._events or self._lingered() or not self._arm():
+        self._mail.listen(intake_open=self.core.intake_open)
+        if self._events or self._mail.unfinished or self._lingered() or not self._arm():
             self._ask_turn()
         else:
             self._armed_ns = time.monotonic_ns()
@@ -171,24 +174,18 @@ class EngineHost:
             post.send_leases()
 
     def _receive_face(self, events: list[Any]) -> None:
-        if not self.core.intake_open:
-            control, work = self._face.link.receive(0)
-        else:
-            control, work = self._face.link.receive()
-        for frame in control:
-            if frame[:1] == b"H":
-                hello = orjson.loads(frame[1:])
-                self._session = self._teller.session = hello["session"]
-                events.append(msg.SessionOpened(self._session, hello["open_seq"]))
-            else:
-                message = decode.face_control(self._session, frame)
-                if type(message) is msg.Queried and message.what == "output":
+        asked, submitted = self._mail.receive()
+        for message in asked:
+            kind = type(message)
+            if kind is msg.SessionOpened:
+                self._teller.session = message.session
+            elif kind is msg.Queried:
+                if message.what == "output":
                     self._face.send(b"Q" + orjson.dumps(self._outputs.answer(message)))
-                else:
-                    if type(message) is msg.Queried:
-                        self._observe(events, time.monotonic_ns())
-                    events.append(message)
-        events += decode.face_submissions(self._session, work, self._blobs.open)
+                    continue
+                self._observe(events, time.monotonic_ns())
+            events.append(message)
+        events += submitted
 
     def _decoded(self, post: WorkerPost, control: list[bytes], work: list[bytes]) -> list[Any]:
         try:

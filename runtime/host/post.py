@@ -1,7 +1,7 @@
 """Posts: the engine's end of a link to one peer, with what could not be sent yet.
 
 `WorkerPost` adds the lease table and the captured output of one worker process. Bounded: a worker is never owed more
-than its leases (`PREFETCH_MAX` and slots), a face never more than the core's outbox, which closes the intake.
+than its leases (`PREFETCH_MAX` and slots); a face that does not read is `crowded`, and nothing it submits is read.
 """
 
 from __future__ import annotations
@@ -33,27 +33,41 @@ class Post:
 
     def __init__(self, link: Link) -> None:
         self.link = link
-        self._backlog: deque[tuple[bytes, bool]] = deque()
+        self.backlog_bytes = 0
+        self._control: deque[bytes] = deque()
+        self._work: deque[bytes] = deque()
 
     @property
     def clear(self) -> bool:
-        """Whether all that was given is in the ring."""
-        return not self._backlog
+        """Whether all that was given is in the rings."""
+        return not self._work and not self._control
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the peer takes so little that it should be given less."""
+        return self.backlog_bytes > limits.POST_BACKLOG_BYTES_MAX
 
     def send(self, payload: bytes, *, control: bool = False) -> None:
         """Send, or keep until there is room; order is kept within a lane."""
-        if (self._backlog and not control) or not self.link.send(payload, control=control):
-            self._backlog.append((payload, control))
+        backlog = self._control if control else self._work
+        if backlog or not self.link.send(payload, control=control):
+            backlog.append(payload)
+            self.backlog_bytes += len(payload)
             self.link.want_room()
 
     def flush(self) -> None:
-        """Send what is kept, as far as there is room."""
-        while self._backlog:
-            payload, control = self._backlog[0]
-            if not self.link.send(payload, control=control):
+        """Send what is kept, as far as there is room in its lane."""
+        if self._control:
+            self._flush(self._control, control=True)
+        if self._work:
+            self._flush(self._work, control=False)
+
+    def _flush(self, backlog: deque[bytes], *, control: bool) -> None:
+        while backlog:
+            if not self.link.send(backlog[0], control=control):
                 self.link.want_room()
                 return
-            self._backlog.popleft()
+            self.backlog_bytes -= len(backlog.popleft())
 
 
 class WorkerPost(Post):

@@ -82,6 +82,7 @@ class Link:
         "_ends", "_memory", "_words", "_control_out", "_work_out", "_control_in", "_work_in",
         "_sleeping", "_peer_sleeping", "_wants", "_peer_wants", "_bells", "_peer_bells", "_pollers",
         "_fence_in", "_fence_out", "_spins", "_spin_misses", "_refused", "_wanting", "_rings", "_sleeps", "_closed",
+        "hears_work",
     )  # fmt: skip
 
     def __init__(self, ends: LinkEnds, side: Side) -> None:
@@ -118,6 +119,8 @@ class Link:
         self._refused: dict[RingWriter, int] = {}
         """Lane and size of frames that found no room lately."""
         self._wanting = False
+        self.hears_work = True
+        """Whether the work lane is read, and wakes us. While not, frames wait there, and their sender when full."""
         self._rings = self._sleeps = 0
         self._closed = False
 
@@ -190,7 +193,7 @@ class Link:
         words = self._words
         control, work = self._control_in, self._work_in
         early = control.read(bytes_max) if words[control.tail] != control.slot else []
-        late = work.read(bytes_max) if words[work.tail] != work.slot else []
+        late = work.read(bytes_max) if words[work.tail] != work.slot and self.hears_work else []
         if early or late:
             self._fence()
             if words[self._peer_wants]:
@@ -200,9 +203,9 @@ class Link:
     def pending(self) -> bool:
         """Whether there is something to receive."""
         words = self._words
-        return bool(
-            words[self._work_in.tail] != self._work_in.slot or words[self._control_in.tail] != self._control_in.slot
-        )
+        if words[self._work_in.tail] != self._work_in.slot and self.hears_work:
+            return True
+        return bool(words[self._control_in.tail] != self._control_in.slot)
 
     # --- sleeping -------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from actors.protocol import limits
 from actors.protocol.effects import LeaseWork
 from runtime.host.output import open_output_pipe
-from runtime.host.post import WorkerPost
+from runtime.host.post import Post, WorkerPost
 from runtime.mail.lease_table import LeaseTable
 from runtime.mail.link import Link, create_link
 from runtime.mail.pieces import PieceJoiner
@@ -79,3 +80,37 @@ def test_a_single_task_may_be_longer_than_the_ring(pair: Pair) -> None:
     parents = ["x" * 1000 for _ in range(2 * limits.RING_WORK_BYTES // 1000)]
     pair.lease([parents])
     assert pair.groups() == [[1, 7, "run-1", 3, [0], 0, [parents]]]
+
+
+def test_what_waits_for_room_keeps_the_order_of_its_lane() -> None:
+    ends = create_link(4096, 1024)
+    with closing(Link(ends, "a")) as near, closing(Link(ends.dup(), "b")) as far:
+        post = Post(near)
+        for number in range(100):
+            post.send(b"work %03d" % number + b"." * 100)
+            post.send(b"said %03d" % number + b"." * 40, control=True)
+        assert not post.clear
+        assert post.backlog_bytes > 0
+        said: list[bytes] = []
+        work: list[bytes] = []
+        while not post.clear or far.pending():
+            control, frames = far.receive(200)
+            said += control
+            work += frames
+            post.flush()
+        assert [frame[:8] for frame in work] == [b"work %03d" % n for n in range(100)]
+        assert [frame[:8] for frame in said] == [b"said %03d" % n for n in range(100)]
+        assert post.backlog_bytes == 0
+
+
+def test_a_peer_that_does_not_read_is_crowded_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "POST_BACKLOG_BYTES_MAX", 1000)
+    ends = create_link(4096, 1024)
+    with closing(Link(ends, "a")) as near, closing(Link(ends.dup(), "b")) as far:
+        post = Post(near)
+        while not post.crowded:
+            post.send(b"x" * 500)
+        while not post.clear:
+            far.receive()
+            post.flush()
+        assert not post.crowded

@@ -329,3 +329,16 @@ def test_ends_are_inherited_by_a_program() -> None:
             assert link.wait(LONG_S)
             assert link.receive() == ([], [b"olleh"])
             assert child.wait(LONG_S) == 0
+
+
+def test_a_side_that_does_not_hear_work_leaves_it_and_is_not_woken_by_it(pair: Pair) -> None:
+    pair.a.hears_work = False
+    assert pair.b.send(b"work")
+    assert not pair.a.pending()
+    assert pair.a.arm()
+    assert pair.b.send(b"control", control=True)
+    assert readable(pair.a.fileno())
+    assert pair.a.receive() == ([b"control"], [])
+    pair.a.hears_work = True
+    assert not pair.a.arm(), "what waited is there"
+    assert pair.a.receive() == ([], [b"work"])
