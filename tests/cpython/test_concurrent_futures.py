@@ -22,9 +22,6 @@ class AdaptedExecutor(Executor):
     """Ours, called as theirs is called: a start method that may be named, and does not matter."""
 
     def __init__(self, max_workers: int | None = None, mp_context: Any = None, **options: Any) -> None:
-        recycle = options.pop("max_tasks_per_child", None)
-        if recycle is not None:
-            options["recycle_tasks"] = recycle
         super().__init__(max_workers, **options)
 
 
