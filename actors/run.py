@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from actors.protocol.graph import GraphColumns
-from actors.protocol.kinds import Kind
+from actors.protocol.graph import GraphColumns, ended
+from actors.protocol.kinds import Kind, several_queues
 from actors.protocol.states import NodeState, RunState, TriggerRule
 from actors.rare import NO_RARE, Rare
 from actors.state_column import (
@@ -58,12 +58,14 @@ class Run:
         "columns",
         "created_ns",
         "frames",
+        "fresh",
         "is_graph",
         "is_map",
         "items",
         "key",
         "kinds",
         "lsn",
+        "mixed",
         "name",
         "no",
         "open",
@@ -90,18 +92,18 @@ class Run:
         self.lsn = 0
         self.created_ns = created_ns
         self.kinds = kinds
+        self.mixed = several_queues(kinds)
         self.size = self.base_size = self.open = size
         self.is_graph = self.is_map = False
         self.columns: GraphColumns | None = None
         self.items: list[Any] | None = None
         self.waits: list[int] = []
+        self.fresh: Sequence[int] = ()
         self.state = bytearray(size)
         self.results: list[Any] = [None] * size
         self.clean = True
-        self.special = False
-        self.stirred = False
+        self.special = self.stirred = self.cancel_asked = False
         self.tally: list[int] | None = None
-        self.cancel_asked = False
         self.rare = NO_RARE
         self.frames: list[ResultFrame] = []
 
@@ -128,12 +130,13 @@ class Run:
     def of_graph(
         no: int, key: str, session: str, seq: int, created_ns: int, kinds: list[Kind], columns: GraphColumns
     ) -> Run:
-        """A run of a graph: nodes without parents still have to be released with `roots`."""
+        """A run of a graph: nodes without parents still have to be queued; see `roots`."""
         run = Run(no, key, session, seq, created_ns, kinds, columns.size)
         run.is_graph = True
         run.columns = columns
         run.items = columns.items
-        run.waits = columns.waits()
+        begin, columns.beginning = columns.beginning or ended(columns.begin()), None
+        run.waits, run.state, run.fresh = begin.waits, begin.state, begin.roots
         run.special = any(k.trigger is TriggerRule.ANY_SUCCEEDED for k in kinds)
         return run
 
@@ -218,13 +221,9 @@ class Run:
 
     # --- moving ---------------------------------------------------------------------------------------------------
 
-    def roots(self) -> list[int]:
-        """Release the nodes without parents; they are READY now."""
-        waits, state = self.waits, self.state
-        found = [n for n in range(self.size) if not waits[n] and not state[n]]
-        for node in found:
-            state[node] = READY
-        self._count(PENDING, READY, len(found))
+    def roots(self) -> Sequence[int]:
+        """Take the nodes without parents, which are READY from the beginning and not queued yet."""
+        found, self.fresh = self.fresh, ()
         return found
 
     def move(self, node: int, state: int) -> None:

@@ -121,9 +121,8 @@ class Scheduler:
         """Put READY nodes into the queues of their node types and classes."""
         if not nodes:
             return
-        columns = run.columns
-        kinds = run.kinds
-        if columns is None or columns.kind_of is None or len(kinds) == 1:
+        columns, kinds = run.columns, run.kinds
+        if not run.mixed or columns is None or columns.kind_of is None:
             self._push(kinds[0], run, nodes, front)
             return
         kind_of = columns.kind_of

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from actors.protocol import limits
 from actors.protocol.errors import CallerError, ConfigurationError, HandlerRefused
-from actors.protocol.graph import GraphBuilder, encode
+from actors.protocol.graph import encode
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Shape
 from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, refuse_long_item, shape_of
 from runtime.config import RuntimeConfig

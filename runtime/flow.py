@@ -24,7 +24,8 @@ import orjson
 
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, GraphError, MissingNode, PayloadError
-from actors.protocol.graph import GraphBuilder, GraphColumns, encode
+from actors.protocol.graph import GraphColumns, encode
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
 from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, encode_call, holds, shape_of

@@ -213,7 +213,7 @@ class InlineEngine:
                 events.append(msg.SessionOpened(self._session, hello["open_seq"]))
             else:
                 events.append(decode.face_control(self._session, frame))
-        events += decode.face_submissions(self._session, work, self._blobs.open)
+        events += filter(None, decode.face_submissions(self._session, work, self._blobs.open))
         self._decide(events or [msg.TimePassed()])
         ready = self._scheduler.ready
         while not self._leased and any(

@@ -1,6 +1,6 @@
-"""A run's graph as columns, built once by the submitter and read as it is by the scheduler.
+"""A run's graph as columns, and the container in which they travel. Made by `actors.protocol.graph_builder`.
 
-Layout (compressed sparse rows, all indices are node numbers 0..n-1 in order of `add`):
+Layout (compressed sparse rows, all indices are node numbers 0..n-1 in order of `GraphBuilder.add`):
 
     deps_off[i] .. deps_off[i+1]    slice of `deps`: data parents of node i, in argument order, repeats allowed
     after_off[i] .. after_off[i+1]  slice of `after`: control parents of node i (absent when there is none)
@@ -9,9 +9,16 @@ Layout (compressed sparse rows, all indices are node numbers 0..n-1 in order of 
 so that a node waits for exactly (number of its deps + number of its afters) edges, and one pass over `succ` of a batch
 of finished nodes finds what became ready. About 40 bytes a node with three parents, no object per node.
 
-Container (what travels and what the log keeps): u32 header length, JSON header, then the columns one after the other,
-each as little-endian machine integers, the item column as JSON text. Invariants checked by `decode`: lengths agree,
-offsets ascend, no index is outside the graph. Acyclicity is checked once, by `GraphBuilder.finish`.
+Container, which the log keeps as it came:
+
+    u32 header length | JSON header | columns, one after the other, in the order of `columns` of the header
+
+Columns of numbers are little-endian machine integers. `items` and `ids` (pairs of node and id) are JSON texts in
+pieces, each a list, their lengths in `pieces` of the header, so that nobody must read millions of values in one go.
+Version 1 has the items as one piece and the ids in the header; it is read for ever, because logs hold it.
+
+Invariants checked by decoding: lengths agree, offsets ascend, no index is outside the graph. Decoding is cut into
+slices of about 1 ms (`decode_slices`), because it happens in the engine's loop; `decode` takes them all at once.
 """
 
 from __future__ import annotations
@@ -19,20 +26,38 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, repeat
-from typing import Any, Final
+from operator import add, not_, sub
+from typing import Any, Final, TypeVar, cast
 
 import orjson
 
-from actors.protocol import limits
-from actors.protocol.errors import CycleError, DuplicateNode, GraphError, MissingNode, ProtocolError
+from actors.protocol.errors import ProtocolError
 
-_LENGTH: Final = struct.Struct("<I")
+T = TypeVar("T")
+
 _INDEX: Final = "I"
-CONTAINER_VERSION: Final = 1
+_INDEX_BYTES: Final = 4
+SLICE_NODES: Final = 8192
+"""Nodes, or edges, that a slice looks at: about 1 ms."""
+CONTAINER_VERSION: Final = 2
+PIECE_VALUES: Final = 4096
+"""Values in one piece of JSON text, unless they are large."""
+PIECE_BYTES: Final = 128 * 1024
+"""A longer piece is halved while it has several values: about 1 ms to read."""
+_LENGTH: Final = struct.Struct("<I")
+_NUMBERS: Final = ("deps_off", "deps", "after_off", "after", "succ_off", "succ", "kind_of")
+_TEXTS: Final = frozenset({"items", "ids"})
+
+
+@dataclass(slots=True)
+class Beginning:
+    """What a run of a graph begins with: edges each node waits for, states, and the nodes that wait for none."""
+
+    waits: list[int]
+    state: bytearray
+    roots: Sequence[int]
 
 
 @dataclass(slots=True)
@@ -52,15 +77,30 @@ class GraphColumns:
     kind_of: array[int] | None
     items: list[Any] | None
     ids: dict[int, str]
+    beginning: Beginning | None = None
+    """Made by who decodes, so that admitting the graph takes no time; the run takes it over."""
 
-    def waits(self) -> list[int]:
-        """Number of edges each node waits for."""
-        off = self.deps_off
-        counts = [b - a for a, b in zip(off, off[1:], strict=False)]
-        if self.after_off is not None:
-            more = self.after_off
-            counts = [n + b - a for n, a, b in zip(counts, more, more[1:], strict=False)]
-        return counts
+    def begin(self) -> Generator[None, None, Beginning]:
+        """Slices that end with the beginning.
+
+        Raises:
+            ProtocolError: Offsets do not ascend.
+        """
+        waits: list[int] = []
+        state = bytearray()
+        roots: list[int] = []
+        for first in range(0, self.size, SLICE_NODES):
+            part = _row_lengths(self.deps_off, first)
+            if self.after_off is not None:
+                part = list(map(add, part, _row_lengths(self.after_off, first)))
+            _row_lengths(self.succ_off, first)
+            waits += part
+            state += bytes(map(not_, part))  # PENDING is 0, READY is 1
+            roots += [node for node, left in enumerate(part, first) if not left]
+            yield
+        if len(roots) == self.size:
+            return Beginning(waits, state, range(self.size))
+        return Beginning(waits, state, roots)
 
     @staticmethod
     def edgeless(size: int, kind_of: Sequence[int] | None) -> GraphColumns:
@@ -81,216 +121,43 @@ class GraphColumns:
         return list(dict.fromkeys(self.edges_in(node)))
 
 
-class GraphBuilder:
-    """Collects nodes and edges, then checks them and makes the columns.
-
-    Nodes are numbered in order of `add`. Edges to earlier nodes cannot form a cycle, so only graphs that used `link`
-    backwards are searched for one. Item texts are kept in one buffer, because each small `bytes` that orjson made would
-    pin 4 KiB.
-    """
-
-    def __init__(self) -> None:
-        self._deps_off = array(_INDEX, [0])
-        self._deps = array(_INDEX)
-        self._after: dict[int, list[int]] = {}
-        self._kind_of = array(_INDEX)
-        self._kinds_differ = False
-        self._items = bytearray()
-        self._items_count = 0
-        self._ids: dict[int, str] = {}
-        self._index_of: dict[str, int] = {}
-        self._backward = False
-
-    def __len__(self) -> int:
-        return len(self._kind_of)
-
-    def add(
-        self,
-        kind: int,
-        deps: Sequence[int] = (),
-        after: Sequence[int] = (),
-        item: bytes | None = None,
-        node_id: str | None = None,
-    ) -> int:
-        """Add a node and return its number.
-
-        Args:
-            kind: Number of its task kind.
-            deps: Data parents in argument order.
-            after: Control parents.
-            item: JSON text of the stored item, or None.
-            node_id: Its name; must be unique in the graph.
-
-        Raises:
-            DuplicateNode: The id is taken. MissingNode: a parent does not exist. GraphError: too many nodes.
-        """
-        node = len(self._kind_of)
-        if node >= limits.NODES_PER_RUN_MAX:
-            raise GraphError(f"a run has at most {limits.NODES_PER_RUN_MAX} nodes")
-        for parent in chain(deps, after):
-            if not 0 <= parent < node:
-                raise MissingNode(f"node {node_id or node} depends on node number {parent}, which does not exist")
-        if node_id is not None:
-            self._name(node, node_id)
-        self._deps.extend(deps)
-        self._deps_off.append(len(self._deps))
-        if after:
-            self._after[node] = list(after)
-        self._kind_of.append(kind)
-        if kind:
-            self._kinds_differ = True
-        if item is not None:
-            self._items += b"null," * (node - self._items_count) + item + b","
-            self._items_count = node + 1
-        return node
-
-    def link(self, before: int, after: int) -> None:
-        """Add a control edge between existing nodes, in either direction of numbering.
-
-        Raises:
-            MissingNode: One of them does not exist. GraphError: both are the same node.
-        """
-        size = len(self)
-        if not (0 <= before < size and 0 <= after < size):
-            raise MissingNode(f"edge {before} -> {after}: no such node")
-        if before == after:
-            raise GraphError(f"node {self.id_of(before)!r} cannot depend on itself")
-        self._after.setdefault(after, []).append(before)
-        self._backward = self._backward or before > after
-
-    def id_of(self, node: int) -> str:
-        """The node's id: the given one, or its number."""
-        return self._ids.get(node, str(node))
-
-    def index_of(self, node_id: str) -> int | None:
-        """Number of the node with this given id."""
-        return self._index_of.get(node_id)
-
-    def finish(self) -> GraphColumns:
-        """Check the graph and make its columns.
-
-        Raises:
-            CycleError: With the ids on one cycle, in order.
-        """
-        size = len(self)
-        after_off, after = self._after_columns(size)
-        succ_off, succ = _successors(size, self._deps_off, self._deps, after_off, after)
-        items = None
-        if self._items_count:
-            text = self._items + b"null," * (size - self._items_count)
-            items = orjson.loads(b"[" + text[:-1] + b"]")
-        columns = GraphColumns(
-            size,
-            self._deps_off[:],
-            self._deps[:],
-            after_off,
-            after,
-            succ_off,
-            succ,
-            self._kind_of[:] if self._kinds_differ else None,
-            items,
-            dict(self._ids),
-        )
-        if self._backward:
-            self._refuse_cycle(columns)
-        return columns
-
-    def _name(self, node: int, node_id: str) -> None:
-        if node_id in self._index_of:
-            raise DuplicateNode(f"node id {node_id!r} is used twice (nodes {self._index_of[node_id]} and {node})")
-        self._ids[node] = node_id
-        self._index_of[node_id] = node
-
-    def _after_columns(self, size: int) -> tuple[array[int] | None, array[int] | None]:
-        if not self._after:
-            return None, None
-        rows = [self._after.get(i, ()) for i in range(size)]
-        return array(_INDEX, accumulate(map(len, rows), initial=0)), array(_INDEX, chain.from_iterable(rows))
-
-    def _refuse_cycle(self, columns: GraphColumns) -> None:
-        path = find_cycle(columns)
-        if path:
-            names = tuple(self.id_of(i) for i in path)
-            shown = " -> ".join(names if len(names) <= 12 else (*names[:6], "...", *names[-5:]))
-            raise CycleError(f"the graph has a cycle: {shown}", names)
+def ended(slices: Generator[None, None, T]) -> T:
+    """What slices end with, without a pause between them."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            return cast("T", end.value)
 
 
-def _successors(
-    size: int, deps_off: array[int], deps: array[int], after_off: array[int] | None, after: array[int] | None
-) -> tuple[array[int], array[int]]:
-    """Turn the parent rows round (counting sort by parent): O(nodes + edges), about 0.1 us an edge."""
-    parents: Any = deps
-    children = chain.from_iterable(
-        map(repeat, range(size), (b - a for a, b in zip(deps_off, deps_off[1:], strict=False)))
-    )
-    if after_off is not None and after is not None:
-        parents = deps + after
-        more = chain.from_iterable(
-            map(repeat, range(size), (b - a for a, b in zip(after_off, after_off[1:], strict=False)))
-        )
-        children = chain(children, more)
-    counts = [0] * size
-    for parent in parents:
-        counts[parent] += 1
-    offsets = list(accumulate(counts, initial=0))
-    succ = array(_INDEX, bytes(4 * len(parents)))
-    place = offsets[:]
-    for parent, child in zip(parents, children, strict=True):
-        at = place[parent]
-        succ[at] = child
-        place[parent] = at + 1
-    return array(_INDEX, offsets), succ
-
-
-def find_cycle(columns: GraphColumns) -> list[int]:
-    """Node numbers on one cycle, first repeated last; empty when there is none. Kahn's algorithm, then a walk."""
-    waits = columns.waits()
-    queue = deque(i for i, n in enumerate(waits) if n == 0)
-    while queue:
-        node = queue.popleft()
-        for child in columns.succ[columns.succ_off[node] : columns.succ_off[node + 1]]:
-            waits[child] -= 1
-            if waits[child] == 0:
-                queue.append(child)
-    stuck = next((i for i, n in enumerate(waits) if n > 0), None)
-    if stuck is None:
-        return []
-    seen: dict[int, int] = {}
-    walk: list[int] = []
-    node = stuck
-    while node not in seen:
-        seen[node] = len(walk)
-        walk.append(node)
-        node = next(p for p in columns.parents(node) if waits[p] > 0)
-    cycle = walk[seen[node] :]
-    cycle.reverse()
-    return [*cycle, cycle[0]]
-
-
-_COLUMNS: Final = ("deps_off", "deps", "after_off", "after", "succ_off", "succ", "kind_of")
+def _row_lengths(offsets: array[int], first: int) -> list[int]:
+    """Lengths of the rows of a slice."""
+    part = offsets[first : first + SLICE_NODES + 1]
+    found = list(map(sub, part[1:], part))
+    if min(found, default=0) < 0:
+        raise ProtocolError("graph container: offsets do not ascend")
+    return found
 
 
 def encode(columns: GraphColumns, header: dict[str, Any]) -> bytes:
     """The container bytes. `header` carries what the sender adds (name, kinds, key); it must be plain JSON."""
     parts: list[bytes] = []
     lengths: dict[str, int] = {}
-    for name in _COLUMNS:
+    pieces: dict[str, list[int]] = {}
+    for name in _NUMBERS:
         column = getattr(columns, name)
         if column is not None:
             raw = column.tobytes() if sys.byteorder == "little" else _swapped(column).tobytes()
             lengths[name] = len(raw)
             parts.append(raw)
-    if columns.items is not None:
-        raw = orjson.dumps(columns.items)
-        lengths["items"] = len(raw)
-        parts.append(raw)
-    head = {
-        **header,
-        "version": CONTAINER_VERSION,
-        "size": columns.size,
-        "columns": lengths,
-        "ids": [[i, s] for i, s in columns.ids.items()],
-    }
+    for name, values in (("items", columns.items), ("ids", list(columns.ids.items()))):
+        if values:
+            starts = range(0, len(values), PIECE_VALUES)
+            texts = [text for at in starts for text in _texts(values, at, min(at + PIECE_VALUES, len(values)))]
+            pieces[name] = list(map(len, texts))
+            lengths[name] = sum(pieces[name])
+            parts += texts
+    head = {**header, "version": CONTAINER_VERSION, "size": columns.size, "columns": lengths, "pieces": pieces}
     text = orjson.dumps(head)
     if len(text) & 0xFF == ord("@"):  # where a container or the name of its blob may stand, "@" begins the name
         text += b" "
@@ -303,43 +170,80 @@ def decode(data: bytes | memoryview) -> tuple[dict[str, Any], GraphColumns]:
     Raises:
         ProtocolError: Lengths do not agree, or an index is outside the graph.
     """
-    view = memoryview(data)
+    return ended(decode_slices(data))
+
+
+def decode_slices(data: bytes | memoryview) -> Generator[None, None, tuple[dict[str, Any], GraphColumns]]:
+    """Slices that end with header and columns, the beginning of a run among them. Raises as `decode` does."""
     try:
-        (length,) = _LENGTH.unpack_from(view)
-        header = orjson.loads(view[4 : 4 + length])
-        if header["version"] > CONTAINER_VERSION:
-            raise ProtocolError(
-                f"graph container of version {header['version']}, this program reads {CONTAINER_VERSION}"
-            )
-        at = 4 + length
-        found: dict[str, Any] = {}
-        for name, count in header["columns"].items():
-            raw = view[at : at + count]
-            at += count
-            found[name] = orjson.loads(raw) if name == "items" else _column(raw)
-        if at != len(view):
-            raise ProtocolError("graph container has a wrong length")
+        header, found = yield from _read(memoryview(data))
+        columns = GraphColumns(
+            header["size"],
+            found["deps_off"],
+            found["deps"],
+            found.get("after_off"),
+            found.get("after"),
+            found["succ_off"],
+            found["succ"],
+            found.get("kind_of"),
+            found.get("items"),
+            found["ids"],
+        )
+        yield from _check(columns, len(header.get("kinds", ())))
+        columns.beginning = yield from columns.begin()
     except (struct.error, KeyError, ValueError, TypeError) as broken:
         raise ProtocolError(f"graph container is malformed: {broken!r}") from broken
-    columns = GraphColumns(
-        header["size"],
-        found["deps_off"],
-        found["deps"],
-        found.get("after_off"),
-        found.get("after"),
-        found["succ_off"],
-        found["succ"],
-        found.get("kind_of"),
-        found.get("items"),
-        dict(header["ids"]),
-    )
-    _check(columns)
     return header, columns
 
 
-def _column(raw: memoryview) -> array[int]:
+def _read(view: memoryview) -> Generator[None, None, tuple[dict[str, Any], dict[str, Any]]]:
+    (length,) = _LENGTH.unpack_from(view)
+    header = orjson.loads(view[4 : 4 + length])
+    if header["version"] > CONTAINER_VERSION:
+        raise ProtocolError(f"graph container of version {header['version']}, this program reads {CONTAINER_VERSION}")
+    at = 4 + length
+    ids: dict[int, str] = dict(header.pop("ids", ()))
+    found: dict[str, Any] = {"ids": ids}
+    for name, count in header["columns"].items():
+        raw = view[at : at + count]
+        at += count
+        if name not in _TEXTS:
+            found[name] = yield from _numbers(raw)
+            continue
+        values: Any = ids if name == "ids" else found.setdefault(name, [])
+        add = values.update if name == "ids" else values.extend
+        for piece in _cut(raw, header.get("pieces", {}).get(name) or [count]):
+            add(orjson.loads(piece))
+            yield
+    if at != len(view):
+        raise ProtocolError("graph container has a wrong length")
+    return header, found
+
+
+def _texts(values: Sequence[Any], first: int, stop: int) -> list[bytes]:
+    """JSON of some values, in pieces that are not too long."""
+    text = orjson.dumps(values[first:stop])
+    if len(text) <= PIECE_BYTES or stop - first == 1:
+        return [text]
+    half = (first + stop) // 2
+    return [*_texts(values, first, half), *_texts(values, half, stop)]
+
+
+def _cut(raw: memoryview, lengths: Sequence[int]) -> Iterable[memoryview]:
+    if sum(lengths) != len(raw):
+        raise ProtocolError("graph container: pieces do not fit their column")
+    at = 0
+    for length in lengths:
+        yield raw[at : at + length]
+        at += length
+
+
+def _numbers(raw: memoryview) -> Generator[None, None, array[int]]:
     column = array(_INDEX)
-    column.frombytes(raw)
+    step = SLICE_NODES * 32 * _INDEX_BYTES
+    for at in range(0, len(raw), step):
+        column.frombytes(raw[at : at + step])
+        yield
     return column if sys.byteorder == "little" else _swapped(column)
 
 
@@ -349,7 +253,7 @@ def _swapped(column: array[int]) -> array[int]:
     return copy
 
 
-def _check(columns: GraphColumns) -> None:
+def _check(columns: GraphColumns, kinds: int) -> Generator[None, None, None]:
     size = columns.size
     pairs = [(columns.deps_off, columns.deps), (columns.succ_off, columns.succ)]
     if columns.after_off is not None and columns.after is not None:
@@ -357,9 +261,17 @@ def _check(columns: GraphColumns) -> None:
     for offsets, values in pairs:
         if len(offsets) != size + 1 or offsets[0] != 0 or offsets[-1] != len(values):
             raise ProtocolError("graph container: offsets do not fit their column")
-        if len(values) and max(values) >= size:
-            raise ProtocolError("graph container: an edge leads outside the graph")
-    if columns.kind_of is not None and len(columns.kind_of) != size:
-        raise ProtocolError("graph container: kind column has a wrong length")
+        yield from _below(values, size, "an edge leads outside the graph")
+    if columns.kind_of is not None:
+        if len(columns.kind_of) != size:
+            raise ProtocolError("graph container: kind column has a wrong length")
+        yield from _below(columns.kind_of, kinds, "a node names a kind that is not there")
     if columns.items is not None and len(columns.items) != size:
         raise ProtocolError("graph container: item column has a wrong length")
+
+
+def _below(values: array[int], bound: int, message: str) -> Generator[None, None, None]:
+    for at in range(0, len(values), 2 * SLICE_NODES):
+        if max(values[at : at + 2 * SLICE_NODES]) >= bound:
+            raise ProtocolError(f"graph container: {message}")
+        yield

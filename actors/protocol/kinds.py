@@ -6,7 +6,7 @@ submitter sends (see `Kind.of`), immutable afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -88,6 +88,11 @@ class Kind:
             )
         except (KeyError, ValueError, TypeError, AttributeError) as broken:
             raise ProtocolError(f"task kind is malformed: {broken!r}") from broken
+
+
+def several_queues(kinds: Sequence[Kind]) -> bool:
+    """Whether nodes of these kinds wait in different queues."""
+    return len(kinds) > 1 and len({(kind.node_type, kind.priority) for kind in kinds}) > 1
 
 
 class KindTable:

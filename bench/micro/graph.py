@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.protocol.graph import GraphBuilder, GraphColumns, decode, encode
+from actors.protocol.graph import GraphColumns, decode, encode, ended
+from actors.protocol.graph_builder import GraphBuilder
 from bench.micro.timing import Operation
 from runtime import Flow
 from runtime.bench.handlers import increment
@@ -40,4 +41,4 @@ def operations() -> Iterator[Operation]:
     yield Operation("Flow.add of one argument, per node", items, NODES)
     yield Operation("encode, per node", lambda: encode(columns, {"name": "micro"}), NODES)
     yield Operation("decode, per node", lambda: decode(data), NODES)
-    yield Operation("waits, per node", columns.waits, NODES)
+    yield Operation("beginning, per node", lambda: ended(columns.begin()), NODES)

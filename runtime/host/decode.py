@@ -15,7 +15,7 @@ import orjson
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import MainspringError, ProtocolError
-from actors.protocol.graph import decode as decode_graph
+from actors.protocol.graph import decode_slices
 
 BLOB_MARK: Final = b"@"
 """A graph record or frame that starts with this names a blob file with the container."""
@@ -57,7 +57,10 @@ _WORKER: Final[dict[bytes, Callable[[int, bytes], Any]]] = {
 
 
 def face_submissions(session: str, frames: Sequence[bytes], load_blob: Callable[[str], Any]) -> Iterator[Any]:
-    """What a face sent on its work lane; consecutive single tasks become one message."""
+    """What a face sent on its work lane; consecutive single tasks become one message.
+
+    Large graphs are decoded in slices: None stands for one, after which the caller may do something else.
+    """
     pile: list[bytes] = []
     for frame in frames:
         letter = frame[:1]
@@ -70,7 +73,10 @@ def face_submissions(session: str, frames: Sequence[bytes], load_blob: Callable[
         if pile:
             yield _tasks(session, pile)
             pile = []
-        yield _submission(session, letter, frame, load_blob)
+        if letter == b"G":
+            yield from _graph(session, frame, load_blob)
+        else:
+            yield _submission(session, letter, frame)
     if pile:
         yield _tasks(session, pile)
 
@@ -80,7 +86,7 @@ def _tasks(session: str, pile: list[bytes]) -> msg.TasksSubmitted:
     return msg.TasksSubmitted(session, orjson.loads(raw), raw)
 
 
-def _submission(session: str, letter: bytes, frame: bytes, load_blob: Callable[[str], Any]) -> Any:
+def _submission(session: str, letter: bytes, frame: bytes) -> Any:
     if letter == b"K":
         kind_no, data = orjson.loads(frame[1:])
         return msg.KindDefined(session, kind_no, data)
@@ -88,20 +94,19 @@ def _submission(session: str, letter: bytes, frame: bytes, load_blob: Callable[[
         raw = frame[1:]
         seq, kind_no, items = orjson.loads(raw)
         return msg.MapSubmitted(session, seq, kind_no, items, raw)
-    if letter == b"G":
-        return _graph(session, frame, load_blob)
     raise ProtocolError(f"unknown frame {letter!r} from a session")
 
 
-def _graph(session: str, frame: bytes, load_blob: Callable[[str], Any]) -> Any:
+def _graph(session: str, frame: bytes, load_blob: Callable[[str], Any]) -> Iterator[Any]:
     seq = int.from_bytes(frame[1 : 1 + SEQ_BYTES], "little")
     raw = frame[1 + SEQ_BYTES :]
     try:
         container = load_blob(raw[1:].decode()) if raw[:1] == BLOB_MARK else raw
-        header, columns = decode_graph(container)
+        header, columns = yield from decode_slices(container)
     except MainspringError as broken:
-        return msg.SubmissionRefused(session, seq, broken.code, broken.message)
-    return msg.GraphSubmitted(session, seq, header, columns, raw)
+        yield msg.SubmissionRefused(session, seq, broken.code, broken.message)
+        return
+    yield msg.GraphSubmitted(session, seq, header, columns, raw)
 
 
 def face_control(session: str, frame: bytes) -> Any:

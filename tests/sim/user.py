@@ -15,7 +15,8 @@ import orjson
 
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
-from actors.protocol.graph import GraphBuilder, GraphColumns, decode, encode
+from actors.protocol.graph import GraphColumns, decode, encode
+from actors.protocol.graph_builder import GraphBuilder
 
 if TYPE_CHECKING:
     from tests.sim.clock import Queue

@@ -11,7 +11,8 @@ from actors.core import EngineCore
 from actors.persister import Persister
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
-from actors.protocol.graph import GraphBuilder, decode, encode
+from actors.protocol.graph import decode, encode
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record
 from actors.scheduler import Scheduler
 

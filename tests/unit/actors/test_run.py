@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from actors.growth import append_block
-from actors.protocol.graph import GraphBuilder
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Kind
 from actors.protocol.states import TERMINAL, NodeState, RunState
 from actors.run import TALLY_NODES_MIN, Run
@@ -36,7 +36,8 @@ def lease_and_succeed(run: Run, nodes: list[int]) -> list[int]:
 
 def test_a_diamond_releases_each_node_once() -> None:
     run = run_of([[], [0], [0], [1, 2]])
-    assert run.roots() == [0]
+    assert list(run.roots()) == [0]
+    assert list(run.roots()) == [], "they are taken once"
     assert lease_and_succeed(run, [0]) == [1, 2]
     assert lease_and_succeed(run, [2]) == []
     assert lease_and_succeed(run, [1]) == [3]
@@ -151,9 +152,9 @@ def test_terminal_states_are_those_from_succeeded_to_skipped() -> None:
 def test_a_large_run_counts_its_states_as_they_change() -> None:
     size = TALLY_NODES_MIN
     run = run_of([[] if node < 100 else [node - 100] for node in range(size)])
-    assert run.counts()[0] == size
+    assert run.counts()[:2] == [size - 100, 100]
     assert run.tally is not None
-    ready = run.roots()
+    ready = list(run.roots())
     lease_and_succeed(run, ready[:50])
     run.lease(ready[50:])
     assert run.give_back([50]) == [50]
@@ -176,7 +177,7 @@ def test_a_large_run_counts_its_states_as_they_change() -> None:
 
 def test_a_small_run_keeps_no_count() -> None:
     run = run_of([[]])
-    assert run.counts() == [1, 0, 0, 0, 0, 0, 0]
+    assert run.counts() == [0, 1, 0, 0, 0, 0, 0]
     assert run.tally is None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from actors.protocol.graph import GraphBuilder, decode, encode
+from actors.protocol.graph import decode, encode
+from actors.protocol.graph_builder import GraphBuilder
 
 
 def test_no_container_starts_with_the_mark_of_a_blob() -> None:
