@@ -142,6 +142,7 @@ def admit_graph(scheduler: Scheduler, session: str, seq: int, header: dict[str, 
     run = Run.of_graph(scheduler.book.next_no(), key, session, seq, scheduler.wall_ns, kinds, columns)
     run.name = header.get("name") or ""
     scheduler.book.add(run, seq)
+    scheduler.book.weigh(run, sum(header["columns"].values()))
     return run
 
 
@@ -159,6 +160,7 @@ def _refusal(scheduler: Scheduler, session: str, number: int) -> MainspringError
 
 def _log_submission(scheduler: Scheduler, letter: bytes, run: Run, numbers: list[int], body: bytes) -> None:
     kinds = b",".join(b"[%d,%s]" % (no, kind.text) for no, kind in zip(numbers, run.kinds, strict=True))
+    scheduler.book.weigh(run, len(body))
     head = orjson.dumps([run.session, run.no, run.created_ns])[:-1]
     run.lsn = scheduler.log(RecordType.SUBMITTED, b"".join([letter, head, b",[", kinds, b"],", body, b"]"]))
 

@@ -3,8 +3,9 @@
 A session numbers its submissions 1, 2, 3, ...; a run covers one number, a bundle of single tasks several in a row. The
 public key of a run is "session-number", or the id that the user gave.
 
-Retention rule: finished runs go, oldest first, when there are more than `runs` of them or more than `nodes` nodes in
-them; never the latest one, and never one whose end was not yet handed to its session.
+Retention rule: finished runs go, oldest first, when there are more than `runs` of them, more than `nodes` nodes in them
+or more than `BYTES_FINISHED_MAX` encoded bytes; never the latest one, and never one whose end was not yet handed to its
+session.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class RunBook:
         self.sessions: dict[str, Session] = {}
         self.nodes_live = 0
         self.nodes_finished = 0
+        self.bytes_live = 0
+        """Of what was submitted, encoded. What its results take is not known before, and limited by its nodes only."""
+        self.bytes_finished = 0
         self.told_lsn = 0
         self._by_key: dict[str, Run] = {}
         self._by_age: deque[int] = deque()  # numbers in order of submission; also some of runs that are gone
@@ -101,6 +105,11 @@ class RunBook:
         """A live run got so many more nodes."""
         self.nodes_live += count
 
+    def weigh(self, run: Run, items_bytes: int) -> None:
+        """A new run was submitted in so many bytes."""
+        run.items_bytes = items_bytes
+        self.bytes_live += items_bytes
+
     def get(self, key: str) -> Run | None:
         """The run with exactly this key."""
         return self._by_key.get(key)
@@ -125,6 +134,8 @@ class RunBook:
             return False
         self.nodes_live -= run.size
         self.nodes_finished += run.size
+        self.bytes_live -= run.items_bytes
+        self.bytes_finished += run.items_bytes + run.results_bytes
         self.finished[run.no] = run
         self._ended_lsn[run.no] = lsn
         return True
@@ -132,21 +143,33 @@ class RunBook:
     @property
     def crowded(self) -> bool:
         """Whether finished runs are over the bounds."""
-        return len(self.finished) > self.runs_max or self.nodes_finished > self.nodes_max
+        return (
+            len(self.finished) > self.runs_max
+            or self.nodes_finished > self.nodes_max
+            or self.bytes_finished > limits.BYTES_FINISHED_MAX
+        )
 
     def retire(self) -> list[Run]:
         """When over the bounds, forget the oldest finished runs until a part of the room is free; returns them."""
         gone: list[Run] = []
         if not self.crowded:
             return gone
-        runs, nodes = self.runs_max - self.runs_max // ROOM_PART, self.nodes_max - self.nodes_max // ROOM_PART
-        runs_left, nodes_left = len(self.finished), self.nodes_finished
+        over_runs, over_nodes, over_bytes = (
+            used - bound + bound // ROOM_PART
+            for used, bound in (
+                (len(self.finished), self.runs_max),
+                (self.nodes_finished, self.nodes_max),
+                (self.bytes_finished, limits.BYTES_FINISHED_MAX),
+            )
+        )
         for no, run in self.finished.items():
-            if runs_left == 1 or (runs_left <= runs and nodes_left <= nodes) or self._ended_lsn[no] > self.told_lsn:
+            enough = over_runs <= 0 and over_nodes <= 0 and over_bytes <= 0
+            if enough or len(gone) == len(self.finished) - 1 or self._ended_lsn[no] > self.told_lsn:
                 break
             gone.append(run)
-            runs_left -= 1
-            nodes_left -= run.size
+            over_runs -= 1
+            over_nodes -= run.size
+            over_bytes -= run.items_bytes + run.results_bytes
         for run in gone:
             self._drop(run.no)
         return gone
@@ -175,6 +198,10 @@ class RunBook:
             raise AssertionError("nodes_live is wrong")
         if self.nodes_finished != sum(run.size for run in self.finished.values()):
             raise AssertionError("nodes_finished is wrong")
+        if self.bytes_live != sum(run.items_bytes for run in self.live.values()):
+            raise AssertionError("bytes_live is wrong")
+        if self.bytes_finished != sum(run.items_bytes + run.results_bytes for run in self.finished.values()):
+            raise AssertionError("bytes_finished is wrong")
         if any(not run.open for run in self.live.values()) or any(run.open for run in self.finished.values()):
             raise AssertionError("a run is in the wrong book")
         kept = [no for no in self._by_age if no in self.live or no in self.finished]
@@ -183,6 +210,7 @@ class RunBook:
 
     def _drop(self, no: int) -> None:
         run = self.finished.pop(no)
+        self.bytes_finished -= run.items_bytes + run.results_bytes
         del self._ended_lsn[no]
         self.nodes_finished -= run.size
         self._by_key.pop(run.key, None)

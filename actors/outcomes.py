@@ -56,6 +56,7 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
     lsn = scheduler.log(RecordType.COMPLETED, raw)
     tell: dict[str, list[Any]] = {}
     offset = scheduler.wall_ns - scheduler.now_ns
+    group_bytes = len(raw) // len(message.groups)
     for run, nodes, values, _, _ in message.groups:
         if run.rare.spawned:
             for node, count, fresh in growth.attach_spawned(scheduler, run, nodes):
@@ -67,7 +68,7 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
             told = [run.seq, list(nodes), values] if run.size == run.base_size else _submitted_part(run, nodes, values)
             if told[1]:
                 tell.setdefault(run.session, []).append(told)
-        keep_frame(run, offset, raw, nodes)
+        keep_frame(run, offset, raw, nodes, group_bytes)
         if run.rare.ended:
             for node in nodes:
                 run.own_rare().ended.pop(node, None)

@@ -140,9 +140,12 @@ class Replay:
         interned = scheduler.interned([data for _, data in kinds])
         numbers = [number for number, _ in kinds]
         if payload[:1] == b"M":
-            return admission.admit_map(scheduler, session, interned, body[0], body[2])
-        kind_of = None if len(numbers) == 1 else [numbers.index(row[1]) for row in body]
-        return admission.admit_tasks(scheduler, session, interned, kind_of, body)
+            run = admission.admit_map(scheduler, session, interned, body[0], body[2])
+        else:
+            kind_of = None if len(numbers) == 1 else [numbers.index(row[1]) for row in body]
+            run = admission.admit_tasks(scheduler, session, interned, kind_of, body)
+        scheduler.book.weigh(run, len(payload))
+        return run
 
     def _accept_node_types(self, kinds: list[dict[str, Any]]) -> None:
         """Node types that the log knows and this start does not get a queue: their tasks wait, visibly."""
@@ -156,7 +159,7 @@ class Replay:
             run = scheduler.book.live.get(no)
             if run is None:
                 continue
-            keep_frame(run, self._offset_ns, record.payload, nodes)
+            keep_frame(run, self._offset_ns, record.payload, nodes, len(record.payload) // len(groups))
             for node in nodes if run.rare.ended else ():
                 run.own_rare().ended.pop(node, None)
             if run.rare.spawned:

@@ -52,34 +52,10 @@ class Run:
     """State of one run. Made by `of_tasks` (no edges) or `of_graph`."""
 
     __slots__ = (
-        "base_size",
-        "cancel_asked",
-        "clean",
-        "columns",
-        "created_ns",
-        "frames",
-        "fresh",
-        "is_graph",
-        "is_map",
-        "items",
-        "key",
-        "kinds",
-        "lsn",
-        "mixed",
-        "name",
-        "no",
-        "open",
-        "results",
-        "rare",
-        "seq",
-        "session",
-        "size",
-        "special",
-        "state",
-        "stirred",
-        "tally",
-        "waits",
-    )
+        "base_size", "cancel_asked", "clean", "columns", "created_ns", "frames", "fresh", "is_graph", "is_map", "items",
+        "items_bytes", "key", "kinds", "lsn", "mixed", "name", "no", "open", "rare", "results", "results_bytes", "seq",
+        "session", "size", "special", "state", "stirred", "tally", "waits",
+    )  # fmt: skip
 
     def __init__(
         self, no: int, key: str, session: str, seq: int, created_ns: int, kinds: list[Kind], size: int
@@ -97,6 +73,7 @@ class Run:
         self.is_graph = self.is_map = False
         self.columns: GraphColumns | None = None
         self.items: list[Any] | None = None
+        self.items_bytes = self.results_bytes = 0
         self.waits: list[int] = []
         self.fresh: Sequence[int] = ()
         self.state = bytearray(size)

@@ -310,7 +310,7 @@ class Scheduler:
     @property
     def full(self) -> bool:
         """Whether submissions must wait (guarantee G5)."""
-        return self.book.nodes_live >= limits.NODES_OPEN_MAX
+        return self.book.nodes_live >= limits.NODES_OPEN_MAX or self.book.bytes_live >= limits.BYTES_OPEN_MAX
 
     _on: Final[dict[type, Callable[[Any, Any], None]]] = {
         msg.SessionOpened: admission.on_session_opened,

@@ -23,8 +23,17 @@ ResultFrame = tuple[int, bytes, int, int]
 """What leads from the worker's clock to the wall clock (ns, as it was then), the frame, its lowest and highest node."""
 
 
-def keep_frame(run: Run, offset_ns: int, raw: bytes, nodes: Sequence[int]) -> None:
-    """Keep a frame with results of these nodes of the run; one with several groups of them is kept once."""
+def keep_frame(run: Run, offset_ns: int, raw: bytes, nodes: Sequence[int], group_bytes: int) -> None:
+    """Keep a frame with results of these nodes of the run; one with several groups of them is kept once.
+
+    Args:
+        run: Whose results they are.
+        offset_ns: From the worker's clock to the wall clock.
+        raw: The frame.
+        nodes: The nodes of one group of it.
+        group_bytes: What a group of it takes, on average: the run's share, as others may be in the same frame.
+    """
+    run.results_bytes += group_bytes
     low = high = nodes[0]
     if len(nodes) > 1:
         low, high = min(nodes), max(nodes)

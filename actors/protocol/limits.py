@@ -51,6 +51,12 @@ RUNS_FINISHED_MAX: Final = 20_000
 """Finished runs kept for their results; the oldest go first."""
 NODES_FINISHED_MAX: Final = 200_000
 """Nodes of finished runs kept for their results. The latest finished run is kept whatever its size."""
+BYTES_OPEN_MAX: Final = 1024 * MIB
+"""Encoded bytes in which unfinished runs were submitted. Beyond it the engine stops reading submissions. In memory they
+take two to four times as much. 32 times MAP_WINDOW_BYTES; a node of NODES_OPEN_MAX has 128 of them."""
+BYTES_FINISHED_MAX: Final = 512 * MIB
+"""Encoded bytes of finished runs, arguments and results, kept for their results; the oldest go first. 2.6 KiB for each
+of NODES_FINISHED_MAX. The latest finished run is kept whatever its size."""
 NAME_BYTES_MAX: Final = KIB
 """Name of a flow, node or task. Questions, and every row of an answer, carry such names and stay far below a frame."""
 BUNDLE_NODES_MAX: Final = 1024

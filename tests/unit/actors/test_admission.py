@@ -51,3 +51,14 @@ def test_kinds_of_runs_that_are_gone_make_room(monkeypatch: pytest.MonkeyPatch) 
         rig.succeed(worker, serial, node, run=seq)
         rig.say(msg.Told(rig.core.scheduler.lsn))
     assert len(rig.core.scheduler.kinds) <= 2
+
+
+def test_the_intake_is_closed_while_what_was_submitted_takes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BYTES_OPEN_MAX", 100)
+    rig = Rig()
+    row = [1, 1, "x" * 100]
+    rig.say(msg.KindDefined("s", 1, kind()), msg.TasksSubmitted("s", [row], orjson.dumps([row])))
+    assert not rig.core.intake_open
+    ((worker, serial, node),) = rig.leases()
+    rig.succeed(worker, serial, node)
+    assert rig.core.intake_open

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.books import RunBook
+from actors.protocol import limits
 from actors.run import Run
 
 
@@ -78,4 +79,23 @@ def test_what_is_remembered_of_runs_that_are_gone_is_bounded_by_those_that_are_k
         book.forget([run.no])
         assert book.floor(lsn + 1) == oldest.lsn
     assert len(book._by_age) <= 4
+    book.check_invariants()
+
+
+def test_large_finished_runs_go_before_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BYTES_FINISHED_MAX", 160)
+    book = RunBook()
+    runs = [enter(book, lsn) for lsn in range(1, 5)]
+    for run in runs:
+        book.weigh(run, 30)
+        run.results_bytes = 20
+    assert book.bytes_live == 120
+    for run in runs[:3]:
+        end(book, run, 10)
+    book.told_lsn = 10
+    assert (book.bytes_live, book.bytes_finished) == (30, 150)
+    assert book.retire() == []
+    end(book, runs[3], 11)
+    book.told_lsn = 11
+    assert book.retire() == [runs[0]], "some room is made, not only enough"
     book.check_invariants()

@@ -26,7 +26,7 @@ def run_of(size: int) -> Run:
 
 def test_times_follow_each_other_within_a_group_and_are_on_the_wall_clock() -> None:
     run = run_of(3)
-    keep_frame(run, 50_000, frame((1, [2, 0])), [2, 0])
+    keep_frame(run, 50_000, frame((1, [2, 0])), [2, 0], 100)
     assert read_timing(run, range(3)) == {2: (51_000, 51_010, 7), 0: (51_010, 51_020, 7)}
     assert read_timing(run, range(1, 2)) == {}
     assert read_timing(run, range(0)) == {}
@@ -35,8 +35,8 @@ def test_times_follow_each_other_within_a_group_and_are_on_the_wall_clock() -> N
 def test_a_frame_with_several_groups_is_kept_once() -> None:
     run = run_of(9)
     raw = frame((1, [3]), (2, [0]), (1, [8, 1]))
-    keep_frame(run, 0, raw, [3])
-    keep_frame(run, 0, raw, [8, 1])
+    keep_frame(run, 0, raw, [3], 100)
+    keep_frame(run, 0, raw, [8, 1], 100)
     assert [(low, high) for _, _, low, high in run.frames] == [(1, 8)]
     assert sorted(read_timing(run, range(9))) == [1, 3, 8]
 
@@ -51,7 +51,7 @@ def test_only_frames_that_may_hold_the_nodes_are_read(monkeypatch: pytest.Monkey
     run = run_of(1000)
     for first in range(0, 1000, 10):
         nodes = range(first, first + 10)
-        keep_frame(run, 0, frame((1, list(nodes))), nodes)
+        keep_frame(run, 0, frame((1, list(nodes))), nodes, 100)
     read: list[bytes] = []
     loads = orjson.loads
 
