@@ -30,6 +30,7 @@ from runtime.host import decode
 from runtime.host.clock import WallClock
 from runtime.host.face_mail import FaceMail
 from runtime.host.launch import WorkerStarter
+from runtime.host.leaving_files import LeavingFiles
 from runtime.host.linger import LINGER_NS, linger
 from runtime.host.log_thread import LogThread
 from runtime.host.observe import is_stopped
@@ -69,7 +70,6 @@ class EngineHost:
         self._face = Post(face)
         self._mail = FaceMail(self._face, blobs.open)
         self._starter = starter
-        self._blobs = blobs
         self._log = log_of(self._log_said)
         self._node_types = {n["name"]: n for n in node_types}
         self._worker_config = worker_config
@@ -84,6 +84,7 @@ class EngineHost:
         self._teller = Teller(self._face, recovery)
         self._armed_ns = 0
         self._recheck_planned = False
+        self._leaving = LeavingFiles(loop, blobs)
         self._refused: tuple[str, str] | None = None
         loop.add_reader(face.fileno(), self._bell, face)
         loop.add_reader(starter.fileno(), self._starter_said)
@@ -224,10 +225,8 @@ class EngineHost:
         if look:
             self._stopped_looked_ns = now
         for worker in self.core.watched():
-            post = self._workers.get(worker)
-            if post is None:
-                continue
-            events.append(self._observed(post, is_stopped(post.pid) if look and post.pid > 0 else None))
+            if (post := self._workers.get(worker)) is not None:
+                events.append(self._observed(post, is_stopped(post.pid) if look and post.pid > 0 else None))
 
     def _observed(self, post: WorkerPost, stopped: bool | None) -> msg.WorkerObserved:
         serial, started_ns = post.table.current()
@@ -361,7 +360,7 @@ class EngineHost:
 
     def _refuse(self, effect: fx.Refuse) -> None:
         self._refused = (effect.code, effect.text)
-        self._announce(effect.code, effect.text)
+        self._announce(*self._refused)
 
     def _stop(self, effect: fx.StopEngine) -> None:
         if not self.stopped.done():
@@ -383,7 +382,7 @@ class EngineHost:
         fx.Revoke: _revoke,
         fx.DrainWorker: _drain_worker,
         fx.SignalWorker: _signal_worker,
-        fx.ForgetRun: lambda self, effect: self._blobs.remove_run(effect.run_key),
+        fx.ForgetRun: lambda self, effect: self._leaving.add(effect.run_key),
         fx.Announce: lambda self, effect: self._announce(effect.code, effect.text),
         fx.Refuse: _refuse,
         fx.StopEngine: _stop,

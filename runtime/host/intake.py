@@ -23,7 +23,9 @@ from actors.protocol.errors import MainspringError
 from runtime.errors import error_of
 from runtime.host.outbox import Outbox
 from runtime.host.pending import ENDED, ERROR, FAILED, VALUE, WIRE, AckWait, Batch, Pending, Query
+from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
+from runtime.mail.pins import MARK, pin
 
 _ACKED: Final = ord("A")
 _FAILURES: Final = ord("F")
@@ -44,7 +46,7 @@ class Intake:
         recovery: What the engine reported about its start.
     """
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, blobs: BlobStore | None = None) -> None:
         self.open: dict[int, Pending] = {}
         self.watched: dict[str, list[Pending]] = {}
         self.queries: dict[int, Query] = {}
@@ -52,6 +54,7 @@ class Intake:
         self.counts: dict[int, list[int]] = {}
         self.recovery: dict[str, Any] = {}
         self._outbox = outbox
+        self._blobs = blobs
         self._batches_ended: set[int] = set()
         self._batches_order: deque[int] = deque()
         self._by_letter: dict[int, Callable[[Any, list[Pending]], None]] = {
@@ -67,7 +70,11 @@ class Intake:
         """Apply frames of the work lane."""
         for frame in frames:
             if frame[0] == _RESULTS:
-                self._results(orjson.loads(memoryview(frame)[1:]), Codec.plain(frame), woken)
+                groups, plain = orjson.loads(memoryview(frame)[1:]), Codec.plain(frame)
+                if not plain and MARK in frame and self._blobs is not None:
+                    for _, _, values in groups:
+                        pin(values, self._blobs)
+                self._results(groups, plain, woken)
             else:
                 apply = self._by_letter.get(frame[0])
                 if apply is not None:  # else a newer engine says something that this program does not know

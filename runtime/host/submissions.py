@@ -49,7 +49,7 @@ class Submissions:
         self.blobs = blobs
         self.codec = Codec(blobs)
         self.outbox = Outbox()
-        self.intake = Intake(self.outbox)
+        self.intake = Intake(self.outbox, blobs)
         self.lock = threading.Lock()
         self.refusal: MainspringError | None = RuntimeClosed("the runtime was not started")
         self.trouble: MainspringError | None = None

@@ -11,5 +11,5 @@ Read in this order:
 - `link`: two processes joined by four rings and their bells, and why no wake-up is lost;
 - `pieces`: messages that are longer than a frame;
 - `lease_table`: which prefetched tasks a worker may start, decided by compare-and-set;
-- `codec`, `blobs`, `failure`: values, large values and exceptions as bytes.
+- `codec`, `blobs`, `pins`, `failure`: values, large values and exceptions as bytes.
 """
