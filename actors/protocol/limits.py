@@ -64,7 +64,7 @@ BUNDLE_NODES_MAX: Final = 1024
 STORY_EVENTS_MAX: Final = 256
 """Events kept in memory for the story of one run."""
 KINDS_MAX: Final = 65_536
-"""Distinct task kinds (handler + options) known to one engine."""
+"""Distinct task kinds (handler + options) in use in one engine. A worker that may know twice as many is replaced."""
 TURN_NS: Final = 2_000_000
 """Longest turn of an event loop (rule R5)."""
 
@@ -159,6 +159,9 @@ EXECUTOR_AHEAD_MAX: Final = 1024
 """Upper bound of the tasks that an Executor hands over ahead."""
 PAYLOAD_BYTES_MAX_NO_STORE: Final = FRAME_BYTES_MAX // 4
 """Largest encoded value where there is no blob store to take it."""
+PINNED_FILES_MAX: Final = 8192
+"""Files of large results that are held open, as mappings, for handles that were not read yet; an eighth of what Linux
+allows a process (vm.max_map_count), which the program needs for other things. Others are opened when they are read."""
 PAYLOAD_DEPTH_MAX: Final = 200
 """Containers nested in each other in one value. orjson stops at 254; the difference is left to the frames around it."""
 

@@ -25,7 +25,7 @@ from runtime.host.outbox import Outbox
 from runtime.host.pending import ENDED, ERROR, FAILED, VALUE, WIRE, AckWait, Batch, Pending, Query
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
-from runtime.mail.pins import MARK, pin
+from runtime.mail.pins import MARK, Pins
 
 _ACKED: Final = ord("A")
 _FAILURES: Final = ord("F")
@@ -54,7 +54,7 @@ class Intake:
         self.counts: dict[int, list[int]] = {}
         self.recovery: dict[str, Any] = {}
         self._outbox = outbox
-        self._blobs = blobs
+        self._pins = Pins(blobs) if blobs is not None else None
         self._batches_ended: set[int] = set()
         self._batches_order: deque[int] = deque()
         self._by_letter: dict[int, Callable[[Any, list[Pending]], None]] = {
@@ -71,9 +71,9 @@ class Intake:
         for frame in frames:
             if frame[0] == _RESULTS:
                 groups, plain = orjson.loads(memoryview(frame)[1:]), Codec.plain(frame)
-                if not plain and MARK in frame and self._blobs is not None:
+                if not plain and MARK in frame and self._pins is not None:
                     for _, _, values in groups:
-                        pin(values, self._blobs)
+                        self._pins.pin(values)
                 self._results(groups, plain, woken)
             else:
                 apply = self._by_letter.get(frame[0])

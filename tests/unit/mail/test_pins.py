@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict, deque
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.protocol import limits
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
-from runtime.mail.pins import MARK, pin
+from runtime.mail.pins import MARK, Pins
 from tests.unit.mail.values import Frozen, Point, same
 
 LARGE = b"x" * 70_000
@@ -41,7 +43,7 @@ def wire(store: BlobStore, value: Any) -> Any:
 def test_a_pinned_value_is_read_after_its_file_is_gone(store: BlobStore, value: Any) -> None:
     held = [wire(store, value), 5, "text"]
     assert MARK in orjson.dumps(held)
-    pin(held, store)
+    Pins(store).pin(held)
     store.remove_run("run-1")
     assert same(Codec(store).decode_list(held), [value, 5, "text"])
 
@@ -55,7 +57,7 @@ def test_lists_that_look_like_a_name_are_left_alone(store: BlobStore) -> None:
     ]
     held = [wire(store, value) for value in values]
     before = orjson.dumps(held)
-    pin(held, store)
+    Pins(store).pin(held)
     assert orjson.dumps(held) == before
     assert same(Codec(store).decode_list(held), values)
 
@@ -64,5 +66,19 @@ def test_a_file_that_cannot_be_opened_keeps_its_name(store: BlobStore) -> None:
     held = [wire(store, LARGE)]
     name = held[0]["!"][1]
     store.remove_run("run-1")
-    pin(held, store)
+    Pins(store).pin(held)
     assert held[0]["!"][1] == name
+
+
+def test_not_more_are_held_than_the_limit_and_none_after_they_were_read(
+    store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PINNED_FILES_MAX", 3)
+    pins, held = Pins(store), [wire(store, [LARGE] * 2) for _ in range(4)]
+    pins.pin(held)
+    assert len(pins) == 3
+    assert Codec(store).decode_list(held) == [[LARGE] * 2] * 4
+    held.clear()
+    gc.collect()
+    assert len(pins) == 0
+    pins.pin([wire(store, LARGE)])
