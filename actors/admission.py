@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 def on_session_opened(scheduler: Scheduler, message: msg.SessionOpened) -> None:
+    scheduler.book.forget_sessions(message.session)
     session = scheduler.book.session(message.session)
     scheduler.put(fx.Tell(message.session, "H", {"acked_seq": session.seq_last}, scheduler.lsn, control=True))
     for run in session.runs.values():

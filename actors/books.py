@@ -68,6 +68,11 @@ class RunBook:
             found = self.sessions[name] = Session()
         return found
 
+    def forget_sessions(self, but: str) -> None:
+        """Forget sessions without runs: their faces are gone, because an engine has one at a time."""
+        for name in [name for name, session in self.sessions.items() if not session.runs and name != but]:
+            del self.sessions[name]
+
     @property
     def next_run_no(self) -> int:
         """Number that the next run will get."""

@@ -147,6 +147,7 @@ class WorkerPool:
         if not worker.book.held:
             worker.progress_ns = worker.busy_since_ns = self.now_ns
             self.replan = self.replan or self.watch_due_ns <= self.now_ns
+        worker.saw_kind(message.kind.no)
         group = worker.book.grant(message.run, message.kind, message.nodes)
         timeout = message.kind.timeout_ns
         if timeout and (not self.timeout_min_ns or timeout < self.timeout_min_ns):
@@ -261,12 +262,11 @@ class WorkerPool:
                 self._out.append(fx.DrainWorker(worker.id))
         if not worker.book.held:
             worker.idle_since_ns = self.now_ns
-        if (
-            self._recycle_tasks is not None
-            and worker.tasks >= self._recycle_tasks
-            and worker.state is WorkerState.READY
-        ):
-            self.replace(worker, f"after {worker.tasks} tasks")
+        if worker.state is WorkerState.READY:
+            if self._recycle_tasks is not None and worker.tasks >= self._recycle_tasks:
+                self.replace(worker, f"after {worker.tasks} tasks")
+            elif worker.kind_last - worker.kind_first > limits.KINDS_MAX:
+                self.replace(worker, "it knows too many kinds of tasks")
 
     # --- life and death -------------------------------------------------------------------------------------------
 

@@ -43,6 +43,8 @@ class PoolWorker:
         "frozen_ns",
         "id",
         "idle_since_ns",
+        "kind_first",
+        "kind_last",
         "pid",
         "passed",
         "progress_ns",
@@ -69,6 +71,7 @@ class PoolWorker:
         self.boot_error = ""
         self.drain_reason = ""
         self.tasks = 0
+        self.kind_first = self.kind_last = 0
 
     @property
     def window(self) -> int:
@@ -78,6 +81,11 @@ class PoolWorker:
         ahead of where it is by one claim, because it may put claimed leases back.
         """
         return limits.LEASE_SLOTS - limits.CLAIM_MAX - (self.book.next_serial - 1 - self.passed)
+
+    def saw_kind(self, number: int) -> None:
+        """It is given work of this kind, and will know it for ever. Numbers ascend: they tell how many it may know."""
+        self.kind_first = self.kind_first or number
+        self.kind_last = max(self.kind_last, number)
 
     def move(self, event: WorkerEvent) -> None:
         """Step the worker's state machine."""

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from tests.unit.actors.rig import Rig, kind
@@ -50,6 +51,8 @@ def test_kinds_of_runs_that_are_gone_make_room(monkeypatch: pytest.MonkeyPatch) 
         ((worker, serial, node),) = rig.leases()
         rig.succeed(worker, serial, node, run=seq)
         rig.say(msg.Told(rig.core.scheduler.lsn))
+        for replacement in rig.taken(fx.StartWorker):
+            rig.say(msg.WorkerHello(replacement.worker, 1))
     assert len(rig.core.scheduler.kinds) <= 2
 
 

@@ -99,3 +99,17 @@ def test_large_finished_runs_go_before_there_are_many(monkeypatch: pytest.Monkey
     book.told_lsn = 11
     assert book.retire() == [runs[0]], "some room is made, not only enough"
     book.check_invariants()
+
+
+def test_sessions_without_runs_are_forgotten_when_another_opens() -> None:
+    book = RunBook()
+    kept = enter(book, 1, session="kept")
+    book.session("gone")
+    book.session("new").seq_last = 7
+    book.forget_sessions("new")
+    assert sorted(book.sessions) == ["kept", "new"]
+    assert book.session("new").seq_last == 7
+    end(book, kept, 2)
+    book.forget([kept.no])
+    book.forget_sessions("new")
+    assert sorted(book.sessions) == ["new"]

@@ -8,7 +8,7 @@ import pytest
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from tests.unit.actors.rig import Rig, node_type
+from tests.unit.actors.rig import Rig, kind, node_type
 
 
 def test_a_result_counts_once() -> None:
@@ -282,3 +282,23 @@ def test_a_task_behind_a_long_one_gets_a_worker_of_its_own() -> None:
     (revoke,) = rig.taken(fx.Revoke)
     rig.say(msg.LeasesRevoked(revoke.worker, revoke.serials, revoke.serials))
     assert [worker for worker, _, _ in rig.leases()] == [start.worker]
+
+
+def test_a_worker_that_knows_too_many_kinds_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "KINDS_MAX", 3)
+    rig = Rig()
+    rig.core.scheduler.book.runs_max = 1
+    replaced: list[int] = []
+    for seq in range(1, 7):
+        row = [seq, 1, 0]
+        rig.say(msg.KindDefined("s", 1, kind(handler=f"m:f{seq}")), msg.TasksSubmitted("s", [row], orjson.dumps([row])))
+        ((worker, serial, node),) = rig.leases()
+        rig.succeed(worker, serial, node, run=seq)
+        rig.say(msg.Told(rig.core.scheduler.lsn))
+        drained = [effect.worker for effect in rig.taken(fx.DrainWorker)]
+        if drained:
+            replaced.append(seq)
+            break
+    assert replaced == [5], "the fifth number is more than three above the first"
+    (new,) = rig.taken(fx.StartWorker)
+    assert new.worker != worker
