@@ -202,6 +202,7 @@ def test_s12_a_large_result_waits_for_room(tmp_path: Path, mode: Any) -> None:
         disk.give(rt)
         assert len(handle.result(timeout=30)) == 1_000_000
         assert handle.status().attempts == 1
+        del handle, given_up  # who holds a handle holds the file of its result, and the disk could not be taken away
     assert words(runs)["large"] == 1
 
 
