@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from actors import persister as log
 from actors.persister import Persister
 from actors.pool import WorkerPool
 from actors.pool_size import balance
 from actors.protocol import effects as fx
 from actors.protocol import limits
+from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
 from actors.protocol.records import Record
 from actors.queries import Queries

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 import orjson
 
-from actors import persister as log
 from actors.core import EngineCore
 from actors.protocol import effects as fx
+from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.states import LeaseState

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors import persister as log
+from actors.protocol import log_messages as log
 from actors.protocol.errors import DiskFull, EnvironmentFault, LogFailed
 from actors.protocol.records import Record
 from runtime.storage.wal import LogWriter

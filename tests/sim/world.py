@@ -14,10 +14,10 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from actors import persister as log
 from actors.core import EngineCore
 from actors.persister import Persister
 from actors.protocol import effects as fx
+from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
 from actors.protocol.errors import DiskFull, LogFailed
 from actors.replay import Replay

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from actors import persister as log
 from actors.core import EngineCore
 from actors.persister import Persister
 from actors.protocol import effects as fx
+from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
 from actors.protocol.graph import decode, encode
 from actors.protocol.graph_builder import GraphBuilder

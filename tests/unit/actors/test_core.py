@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import orjson
 
-from actors.persister import LogBroken, NoSpace
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
+from actors.protocol.log_messages import LogBroken, NoSpace
 from tests.unit.actors.rig import Rig, kind
 
 

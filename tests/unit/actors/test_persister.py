@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from actors import persister
-from actors.persister import (
-    PERSISTER_TABLE,
+from actors.persister import PERSISTER_TABLE, Durability, Persister, PersisterEvent, PersisterState
+from actors.protocol import limits
+from actors.protocol.errors import IllegalTransition, InvariantBroken, ProtocolError
+from actors.protocol.log_messages import (
     Append,
-    Durability,
     Durable,
     FloorRaised,
     Halt,
     LogBroken,
     NoSpace,
     Pause,
-    Persister,
     PersisterEffect,
-    PersisterEvent,
     PersisterInput,
-    PersisterState,
     RemoveSegments,
     Resume,
     RetryAt,
@@ -32,8 +30,6 @@ from actors.persister import (
     WriteLog,
     Written,
 )
-from actors.protocol import limits
-from actors.protocol.errors import IllegalTransition, InvariantBroken, ProtocolError
 from actors.protocol.records import Record
 
 RETRY_NS = limits.DISK_FULL_RETRY_NS

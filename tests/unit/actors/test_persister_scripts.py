@@ -8,14 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from actors.persister import (
+from actors.persister import Durability, Persister
+from actors.protocol.log_messages import (
     Append,
-    Durability,
     Durable,
     FloorRaised,
     LogBroken,
     NoSpace,
-    Persister,
     PersisterEffect,
     PersisterInput,
     RemoveSegments,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors import persister as log
+from actors.protocol import log_messages as log
 from actors.protocol.errors import DiskFull, LogFailed, StateFolderError
 from actors.protocol.records import Record
 from runtime.host.log_thread import LogThread
