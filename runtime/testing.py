@@ -25,7 +25,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -185,7 +185,8 @@ class InlineEngine:
         """End the threads; waits for the task that runs."""
         if self._status is None:
             self._status = 9
-            self._bell.ring()
+            with suppress(OSError):  # it ended by itself meanwhile, and closed its link
+                self._bell.ring()
         self._thread.join()
 
     def _main(self) -> None:
