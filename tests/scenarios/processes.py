@@ -130,6 +130,15 @@ class Host:
         assert self.process.stderr is not None
         return self.process.stderr.read()
 
+    def kill_all(self) -> None:
+        """Kill it and its processes, if it has not ended.
+
+        A pid that was waited for may be a stranger's by now: a test run makes so many processes that numbers come round
+        within a minute or two.
+        """
+        if self.process.poll() is None:
+            kill(self.pid, *self.family.all)
+
     def end(self, timeout_s: float = 30.0) -> int:
         """Wait for its end; returns the exit code."""
         return self.process.wait(timeout_s)
@@ -151,6 +160,5 @@ def host_program(name: str, *args: object, cwd: Path = ROOT) -> Iterator[Host]:
     try:
         yield host
     finally:
-        left = host.family.all
-        kill(process.pid, *left)
+        host.kill_all()
         process.communicate()

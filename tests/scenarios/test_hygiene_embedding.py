@@ -18,7 +18,7 @@ import pytest
 
 from runtime import NodeState, NodeType, Runtime, errors
 from tests.scenarios import handlers_hygiene as hygiene
-from tests.scenarios.processes import ROOT, Host, kill
+from tests.scenarios.processes import ROOT, Host
 from tests.scenarios.waiting import await_gone, until
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def strict_program(name: str, *arguments: object) -> Iterator[Host]:
     try:
         yield host
     finally:
-        kill(process.pid, *host.family.all)
+        host.kill_all()
         process.communicate()
 
 
