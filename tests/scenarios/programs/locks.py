@@ -16,7 +16,7 @@ from tests.scenarios import handlers_hygiene as hygiene
 from tests.scenarios.processes import OwnFamily
 from tests.scenarios.waiting import until
 
-THREADS = 2
+THREADS = 1
 
 
 def hold(handler: logging.Handler, held: threading.Event, over: threading.Event) -> None:
