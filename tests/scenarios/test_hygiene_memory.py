@@ -53,10 +53,10 @@ def work(rt: Runtime, count: int) -> None:
 
 
 def test_s47_memory_is_flat_over_a_hundred_thousand_tasks(state_dir: Path) -> None:
-    """The program's, the engine's and the workers' own memory, after half of it as warm-up."""
+    """The program's, the engine's and the workers' own memory, after as many as warm-up."""
     with Runtime(state_dir, node_types=[NodeType("cpu", workers=2)], durability="none", retention=SMALL) as rt:
         family = OwnFamily(rt)
-        work(rt, TASKS // 2)
+        work(rt, TASKS)
         gc.collect()
         watched = {"program": psutil.Process().pid, "engine": family.engine}
         watched.update({f"worker {pid}": pid for pid in family.workers})
