@@ -29,26 +29,33 @@ from actors.supervisor import Supervisor
 ROUNDS_MAX: Final = 1000
 """Rounds of messages between actors in one turn; more means that two of them talk for ever."""
 
-_TO_POOL: Final = frozenset(
-    {
-        msg.WorkerStarted,
-        msg.WorkerHello,
-        msg.WorkerCannotBoot,
-        msg.WorkerDone,
-        msg.WorkerFailed,
-        msg.WorkerSpawned,
-        msg.WorkerProgress,
-        msg.WorkerLogged,
-        msg.WorkerObserved,
-        msg.WorkerExited,
-        msg.LeasesRevoked,
-        msg.Grant,
-        msg.WorkerAdded,
-    }
-)
-_TO_SUPERVISOR: Final = frozenset({msg.WorkerWanted, msg.WorkerGone, msg.CloseAsked})
-_TO_SEVERAL: Final = frozenset({msg.Queried, msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed})
-_TO_LOG: Final = frozenset({log.Written, log.NoSpace, log.LogBroken})
+_POOL, _LOG, _SUPERVISOR, _SEVERAL, _EFFECT, _RECORD = range(6)
+_ROUTES: Final[dict[type, int]] = {
+    Record: _RECORD,
+    **dict.fromkeys(fx.ALL, _EFFECT),
+    **dict.fromkeys((log.Written, log.NoSpace, log.LogBroken), _LOG),
+    **dict.fromkeys((msg.WorkerWanted, msg.WorkerGone, msg.CloseAsked), _SUPERVISOR),
+    **dict.fromkeys((msg.Queried, msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed), _SEVERAL),
+    **dict.fromkeys(
+        (
+            msg.WorkerStarted,
+            msg.WorkerHello,
+            msg.WorkerCannotBoot,
+            msg.WorkerDone,
+            msg.WorkerFailed,
+            msg.WorkerSpawned,
+            msg.WorkerProgress,
+            msg.WorkerLogged,
+            msg.WorkerObserved,
+            msg.WorkerExited,
+            msg.LeasesRevoked,
+            msg.Grant,
+            msg.WorkerAdded,
+        ),
+        _POOL,
+    ),
+}
+"""Where each kind of message goes; what is not here goes to the scheduler."""
 
 
 class EngineCore:
@@ -86,19 +93,38 @@ class EngineCore:
 
     def start(self, effects: Sequence[Any], now_ns: int, wall_ns: int) -> list[Any]:
         """Begin: carry out what the recovery asked for, and bring up the smallest number of workers."""
-        self._now_ns, self._wall_ns = now_ns, wall_ns
         first = [message for pool in self.pools.values() for message in pool.start(now_ns)]
-        return self._turn([*effects, *first])
+        return self.receive([*effects, *first], now_ns, wall_ns)
 
     def receive(self, events: Sequence[Any], now_ns: int, wall_ns: int) -> list[Any]:
         """One turn. Returns effects in the order in which they must be carried out."""
+        return self.advance(events, now_ns, wall_ns) + self.commit()
+
+    def advance(self, events: Sequence[Any], now_ns: int, wall_ns: int) -> list[Any]:
+        """The first part of a turn: who works on what. Its effects need not wait for the log, so workers begin while
+        `commit`, which must follow, has the rest logged and told."""
         self._now_ns, self._wall_ns = now_ns, wall_ns
-        return self._turn(events)
+        queue = list(events) or [msg.TimePassed()]
+        for _ in range(ROUNDS_MAX):
+            queue = self._round(queue) or self._dispatch()
+            if not queue:
+                break
+        return self._taken()
+
+    def commit(self) -> list[Any]:
+        """The second part of a turn: what is logged, and what may be told by now."""
+        if self.supervisor.draining and not self.held():
+            self._effects += self.supervisor.quiet()
+        self._commit([])
+        return self._taken()
 
     def receive_log(self, event: Any, now_ns: int, wall_ns: int) -> list[Any]:
         """What became of the write that was out: only the persister and the outbox care."""
         self._now_ns, self._wall_ns = now_ns, wall_ns
         self._commit([event])
+        return self._taken()
+
+    def _taken(self) -> list[Any]:
         effects, self._effects = self._effects, []
         return effects
 
@@ -138,18 +164,6 @@ class EngineCore:
 
     # --- routing --------------------------------------------------------------------------------------------------
 
-    def _turn(self, events: Sequence[Any]) -> list[Any]:
-        queue = list(events) or [msg.TimePassed()]
-        for _ in range(ROUNDS_MAX):
-            queue = self._round(queue) or self._dispatch()
-            if not queue:
-                break
-        if self.supervisor.draining and not self.held():
-            self._effects += self.supervisor.quiet()
-        self._commit([])
-        effects, self._effects = self._effects, []
-        return effects
-
     def _round(self, queue: list[Any]) -> list[Any]:
         """Give each message to its actor; returns what they tell each other."""
         to_scheduler: list[Any] = []
@@ -157,24 +171,25 @@ class EngineCore:
         to_pools: dict[str, list[Any]] = {}
         to_log: list[Any] = []
         for message in queue:
-            kind = type(message)
-            if kind in _TO_POOL:
-                self._sort_for_pool(message, to_pools)
-            elif kind in _TO_LOG:
-                to_log.append(message)
-            elif kind in _TO_SUPERVISOR:
-                to_supervisor.append(message)
-            elif kind in _TO_SEVERAL:
-                self._sort_for_several(message, to_pools, to_scheduler, to_supervisor)
-            elif kind in fx.ALL:
-                self._take(message)
-            else:
+            route = _ROUTES.get(type(message))
+            if route is None:
                 to_scheduler.append(message)
+            elif route == _POOL:
+                self._sort_for_pool(message, to_pools)
+            elif route == _LOG:
+                to_log.append(message)
+            elif route == _SUPERVISOR:
+                to_supervisor.append(message)
+            elif route == _SEVERAL:
+                self._sort_for_several(message, to_pools, to_scheduler, to_supervisor)
+            else:
+                self._take(message)
         told: list[Any] = []
         for name, batch in to_pools.items():
             for message in self.pools[name].receive(batch, self._now_ns):
                 if not self._take(message):
-                    (to_supervisor if type(message) in _TO_SUPERVISOR else to_scheduler).append(message)
+                    supervised = _ROUTES.get(type(message)) == _SUPERVISOR
+                    (to_supervisor if supervised else to_scheduler).append(message)
         if to_scheduler:
             told += self.scheduler.receive(to_scheduler, self._now_ns, self._wall_ns)
         if to_supervisor:
@@ -209,18 +224,20 @@ class EngineCore:
 
     def _take(self, message: Any) -> bool:
         """Keep effects; False when it is a message to an actor."""
-        kind = type(message)
-        if kind is fx.Persist:
-            self._records += message.records
-        elif kind is fx.Tell:
-            if message.frame == "Q":
-                self._answer(message)
+        route = _ROUTES.get(type(message))
+        if route == _RECORD:
+            self._records.append(message)
+        elif route == _EFFECT:
+            kind = type(message)
+            if kind is fx.Tell:
+                if message.frame == "Q":
+                    self._answer(message)
+                else:
+                    self._outbox.append(message)
+            elif kind is fx.RaiseFloor:
+                self._floor = message.lsn
             else:
-                self._outbox.append(message)
-        elif kind is fx.RaiseFloor:
-            self._floor = message.lsn
-        elif kind in fx.ALL:
-            self._effects.append(message)
+                self._effects.append(message)
         else:
             return False
         return True
@@ -231,11 +248,11 @@ class EngineCore:
         scheduler = self.scheduler
         for name, pool in self.pools.items():
             queue = scheduler.ready[name]
-            while queue and (offer := pool.offer(len(queue))) is not None:
-                grants = scheduler.receive((offer,), self._now_ns, self._wall_ns)
-                self._effects += pool.receive([g for g in grants if not self._take(g)], self._now_ns)
-            if queue or pool.uneven:
-                told += [m for m in balance(pool, len(queue)) if not self._take(m)]
+            while queue.size and (offer := pool.offer(queue.size)) is not None:
+                grants = [g for g in scheduler.give(offer) if not self._take(g)]
+                self._effects += pool.lease(grants, self._now_ns)
+            if queue.size or pool.uneven:
+                told += [m for m in balance(pool, queue.size) if not self._take(m)]
         return told
 
     def _commit(self, events: list[Any]) -> None:

@@ -27,7 +27,7 @@ that bounded by `back_pressure`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -168,30 +168,19 @@ class Persister:
         effects: list[PersisterEffect] = []
         durable_before = self.durable_lsn
         for event in batch:
-            if isinstance(event, Append):
-                if not self._waiting:
-                    self._waiting_since_ns = now_ns
-                self._append(event.records)
-            elif isinstance(event, Wanted):
-                self._wanted_lsn = max(self._wanted_lsn, event.lsn)
-            elif isinstance(event, Written):
-                self._written(event, effects)
-            elif isinstance(event, NoSpace):
-                self._no_space(event, now_ns, effects)
-            elif isinstance(event, LogBroken):
-                self._broken(event, effects)
-            else:
-                self._floor_raised(event)
-        self._retain(effects)
-        if self.state is PersisterState.FULL and now_ns >= self._retry_at_ns:
-            self._step(PersisterEvent.DUE)
-            self._take(effects)
-        elif self.state is PersisterState.IDLE and self._waiting:
+            self._on[type(event)](self, event, now_ns, effects)
+        if self._floors:
+            self._retain(effects)
+        state = self.state
+        if state is PersisterState.IDLE and self._waiting:
             if self._is_due(now_ns):
                 self._step(PersisterEvent.APPENDED)
                 self._take(effects)
             else:
                 effects.append(RetryAt(self._waiting_since_ns + self._delay_ns))
+        elif state is PersisterState.FULL and now_ns >= self._retry_at_ns:
+            self._step(PersisterEvent.DUE)
+            self._take(effects)
         if self.durable_lsn > durable_before:
             effects.insert(0, Durable(self.durable_lsn))
         return effects
@@ -231,7 +220,10 @@ class Persister:
             records_dropped=self._records_dropped,
         )
 
-    def _append(self, records: Sequence[Record]) -> None:
+    def _append(self, event: Append, now_ns: int, effects: list[PersisterEffect]) -> None:
+        records = event.records
+        if not self._waiting:
+            self._waiting_since_ns = now_ns
         expected = self.last_lsn + 1
         size = 0
         for record in records:
@@ -248,7 +240,10 @@ class Persister:
         if self.durability == "none" and not self._paused:
             self.durable_lsn = self.last_lsn
 
-    def _written(self, event: Written, effects: list[PersisterEffect]) -> None:
+    def _want(self, event: Wanted, now_ns: int, effects: list[PersisterEffect]) -> None:
+        self._wanted_lsn = max(self._wanted_lsn, event.lsn)
+
+    def _written(self, event: Written, now_ns: int, effects: list[PersisterEffect]) -> None:
         if self.state is PersisterState.WRITING and event.lsn != self._in_flight[-1].lsn:
             raise ProtocolError(f"written up to {event.lsn}, asked for {self._in_flight[-1].lsn}; {self._story()}")
         self._step(PersisterEvent.WRITTEN)
@@ -272,7 +267,7 @@ class Persister:
             effects.append(Pause(event.message))
         effects.append(RetryAt(self._retry_at_ns))
 
-    def _broken(self, event: LogBroken, effects: list[PersisterEffect]) -> None:
+    def _broken(self, event: LogBroken, now_ns: int, effects: list[PersisterEffect]) -> None:
         already = self.state is PersisterState.FAILED
         self._step(PersisterEvent.BROKEN)
         self._records_dropped += len(self._in_flight) + len(self._waiting)
@@ -281,7 +276,7 @@ class Persister:
         if not already:
             effects.append(Halt(event.message))
 
-    def _floor_raised(self, event: FloorRaised) -> None:
+    def _floor_raised(self, event: FloorRaised, now_ns: int, effects: list[PersisterEffect]) -> None:
         """Remember the floor until all that is logged now is written: what made it rise may be among that."""
         if len(self._floors) == FLOORS_MAX:
             self._floors.pop()
@@ -335,3 +330,14 @@ class Persister:
         broken = [name for name, holds in checks.items() if not holds]
         if broken:
             raise InvariantBroken(f"{'; '.join(broken)}; {self._story()}")
+
+    _on: Final[Mapping[type, Callable[..., None]]] = MappingProxyType(
+        {
+            Append: _append,
+            Wanted: _want,
+            Written: _written,
+            NoSpace: _no_space,
+            LogBroken: _broken,
+            FloorRaised: _floor_raised,
+        }
+    )

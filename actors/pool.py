@@ -21,7 +21,7 @@ from typing import Any, Final
 from actors.policy.prefetch import capacity, smoothed, spread
 from actors.pool_size import look_at_starts
 from actors.pool_stop import escalate_due, give_back, observed, plan_watch, revoked, stop_leases, take_back
-from actors.pool_worker import PoolWorker, crash_failure, stop_failure
+from actors.pool_worker import PoolWorker, guilty_of
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -68,9 +68,20 @@ class WorkerPool:
         self.now_ns = now_ns
         for message in batch:
             self._on[type(message)](self, message)
-        if self.stopping:
+        stopping = self.stopping
+        if stopping:
             escalate_due(self)
-        if self.replan or self.stopping:
+        if self.replan or stopping:
+            plan_watch(self)
+        out, self._out = self._out, []
+        return out
+
+    def lease(self, grants: Sequence[msg.Grant], now_ns: int) -> list[Any]:
+        """Give these leases; as `receive` does with grants, without a look at what is being stopped."""
+        self.now_ns = now_ns
+        for grant in grants:
+            self._on_grant(grant)
+        if self.replan:
             plan_watch(self)
         out, self._out = self._out, []
         return out
@@ -107,6 +118,8 @@ class WorkerPool:
                     held.append(holds)
         if not able:
             return None
+        if ready == 1:  # as `spread` would; most turns of a chain give one task
+            return msg.Offer(self.name, ((able[held.index(min(held))].id, 1),))
         shares = spread(ready, room, held, self.average_ns)
         return msg.Offer(self.name, tuple((w.id, n) for w, n in zip(able, shares, strict=True) if n))
 
@@ -117,7 +130,10 @@ class WorkerPool:
     @property
     def stopping(self) -> bool:
         """Whether some attempt is being stopped."""
-        return any(w.stops for w in self.workers.values())
+        for worker in self.workers.values():  # noqa: SIM110  (asked every turn; `any` over a generator costs four times)
+            if worker.stops:
+                return True
+        return False
 
     @property
     def uneven(self) -> bool:
@@ -125,7 +141,10 @@ class WorkerPool:
         if len(self.workers) > self.workers_min:
             return True
         slots = self.slots
-        return any(w.book.held > slots for w in self.workers.values())
+        for worker in self.workers.values():  # noqa: SIM110  (as above)
+            if worker.book.held > slots:
+                return True
+        return False
 
     def open_serials(self, worker: int) -> list[int]:
         """Serials that this worker holds."""
@@ -323,7 +342,7 @@ class WorkerPool:
         if was is WorkerState.STARTING:
             self.wanted = max(0, self.wanted - 1)
         worker.move(WorkerEvent.EXITED)
-        guilty = self._guilty(worker, message)
+        guilty = guilty_of(worker, message, is_async=self.is_async)
         give_back(
             self,
             worker,
@@ -350,26 +369,6 @@ class WorkerPool:
         """What was planned may have been what woke the host: plan again."""
         self.replan = True
         look_at_starts(self)
-
-    def _guilty(self, worker: PoolWorker, message: msg.WorkerExited) -> dict[int, dict[str, Any]]:
-        """The attempts that this death ends, with their failures; all other leases go back untouched.
-
-        A worker that dies between two tasks dies of one of those it claimed (a result that cannot be handled, memory):
-        the first open one is blamed, so that no task can kill workers for ever. A new worker claims singly, so the
-        innocent ones get away before the guilty one comes to its turn.
-        """
-        stopped = {s: e for s, e in worker.stops.items() if e.stage > 1 and worker.book.find(s) is not None}
-        if stopped:
-            return {s: stop_failure(e, message) for s, e in stopped.items()}
-        claimed = [s for s in message.claimed if worker.book.find(s) is not None]
-        running = claimed
-        if not self.is_async:
-            running = [message.current] if message.current in claimed else claimed[:1]
-        found: dict[int, dict[str, Any]] = {}
-        for serial in running:
-            asked = worker.stops.get(serial)
-            found[serial] = stop_failure(asked, message) if asked else crash_failure(worker, serial, message)
-        return found
 
     def check_invariants(self) -> None:
         """Raise InvariantBroken when a book contradicts itself."""

@@ -92,6 +92,27 @@ class PoolWorker:
         self.state = step(WORKER_TABLE, self.state, event, f"worker {self.id}, pid {self.pid}")
 
 
+def guilty_of(worker: PoolWorker, message: msg.WorkerExited, *, is_async: bool) -> dict[int, dict[str, Any]]:
+    """The attempts that this death ends, with their failures; all other leases go back untouched.
+
+    A worker that dies between two tasks dies of one of those it claimed (a result that cannot be handled, memory): the
+    first open one is blamed, so that no task can kill workers for ever. A new worker claims singly, so the innocent
+    ones get away before the guilty one comes to its turn.
+    """
+    stopped = {s: e for s, e in worker.stops.items() if e.stage > 1 and worker.book.find(s) is not None}
+    if stopped:
+        return {s: stop_failure(e, message) for s, e in stopped.items()}
+    claimed = [s for s in message.claimed if worker.book.find(s) is not None]
+    running = claimed
+    if not is_async:
+        running = [message.current] if message.current in claimed else claimed[:1]
+    found: dict[int, dict[str, Any]] = {}
+    for serial in running:
+        asked = worker.stops.get(serial)
+        found[serial] = stop_failure(asked, message) if asked else crash_failure(worker, serial, message)
+    return found
+
+
 def stop_failure(escalation: Escalation, message: msg.WorkerExited) -> dict[str, Any]:
     words = last_words(escalation.serial, message)
     if escalation.reason == TIMEOUT:

@@ -90,6 +90,12 @@ class Scheduler:
 
     # --- giving work ----------------------------------------------------------------------------------------------
 
+    def give(self, message: msg.Offer) -> list[Any]:
+        """Answer an offer of room: grants of ready work, and what follows from that."""
+        self._on_offer(message)
+        out, self._out = self._out, []
+        return out
+
     def _on_offer(self, message: msg.Offer) -> None:
         queue = self.ready[message.node_type]
         for worker, count in message.shares:
@@ -240,9 +246,10 @@ class Scheduler:
         self._out.append(effect)
 
     def log(self, record_type: RecordType, payload: bytes) -> int:
-        self.lsn += 1
-        self._out.append(fx.Persist([Record(self.lsn, int(record_type), payload)]))
-        return self.lsn
+        """Add a record to the log; returns its LSN. What an actor returns and is a record goes to the persister."""
+        self.lsn = lsn = self.lsn + 1
+        self._out.append(Record(lsn, int(record_type), payload))
+        return lsn
 
     def log_attempt(
         self,

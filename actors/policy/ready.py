@@ -18,28 +18,28 @@ R = TypeVar("R")
 
 
 class ReadyQueue(Generic[R]):
-    """Segments of (run, nodes, how many of them were taken) by priority class, 0 first."""
+    """Segments of (run, nodes, how many of them were taken) by priority class, 0 first. `size` counts the nodes."""
 
-    __slots__ = ("_classes", "_size")
+    __slots__ = ("_classes", "size")
 
     def __init__(self, classes: int = 4) -> None:
         self._classes: tuple[deque[tuple[R, Sequence[int], int]], ...] = tuple(deque() for _ in range(classes))
-        self._size = 0
+        self.size = 0
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     def push(self, priority: int, run: R, nodes: Sequence[int]) -> None:
         """Add nodes behind their class. The list is kept, not copied."""
         if nodes:
             self._classes[priority].append((run, nodes, 0))
-            self._size += len(nodes)
+            self.size += len(nodes)
 
     def push_front(self, priority: int, run: R, nodes: Sequence[int]) -> None:
         """Put returned nodes before their class: they were waiting longer than all that is there."""
         if nodes:
             self._classes[priority].appendleft((run, nodes, 0))
-            self._size += len(nodes)
+            self.size += len(nodes)
 
     def pop(self, count: int) -> list[tuple[R, Sequence[int]]]:
         """Take up to `count` nodes, best class first."""
@@ -51,11 +51,11 @@ class ReadyQueue(Generic[R]):
                 if left > count:
                     waiting[0] = (run, nodes, start + count)
                     taken.append((run, nodes[start : start + count]))
-                    self._size -= count
+                    self.size -= count
                     return taken
                 waiting.popleft()
                 taken.append((run, nodes[start:] if start else nodes))
-                self._size -= left
+                self.size -= left
                 count -= left
         return taken
 
@@ -64,7 +64,7 @@ class ReadyQueue(Generic[R]):
         for waiting in self._classes:
             if waiting and waiting[0][0] is run:
                 _, nodes, start = waiting.popleft()
-                self._size -= len(nodes) - start
+                self.size -= len(nodes) - start
 
     def segments(self) -> list[tuple[R, Sequence[int]]]:
         """All segments, best class first; for checks."""

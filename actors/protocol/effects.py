@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from actors.protocol.kinds import Kind
-    from actors.protocol.records import Record
     from actors.run import Run
-
-
-class Persist(NamedTuple):
-    """Give these records, in order, to the persister."""
-
-    records: list[Record]
 
 
 class RaiseFloor(NamedTuple):
@@ -116,7 +109,6 @@ class Announce(NamedTuple):
 
 ALL: Final[frozenset[type]] = frozenset(
     {
-        Persist,
         RaiseFloor,
         Tell,
         LeaseWork,

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from actors.protocol.records import Record
 
 # --- events -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """Records to be made durable, LSNs contiguous from the last ones."""
 
     records: Sequence[Record]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """The write in flight succeeded, up to `lsn`; the log's active segment and the first LSN in it."""
 
     lsn: int
@@ -26,29 +24,25 @@ class Written:
     segment_first_lsn: int
 
 
-@dataclass(frozen=True, slots=True)
-class NoSpace:
+class NoSpace(NamedTuple):
     """The write in flight found no room and left no trace (`DiskFull`)."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogBroken:
+class LogBroken(NamedTuple):
     """The log cannot be trusted with more (`LogFailed`)."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class FloorRaised:
+class FloorRaised(NamedTuple):
     """The scheduler needs no record below this LSN any more."""
 
     lsn: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """Somebody waits until this LSN is durable: write as soon as the disk is free."""
 
     lsn: int
@@ -60,49 +54,42 @@ PersisterInput = Wanted | Append | Written | NoSpace | LogBroken | FloorRaised
 # --- effects ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WriteLog:
+class WriteLog(NamedTuple):
     """Append a batch to the log; answer with Written, NoSpace or LogBroken."""
 
     records: Sequence[Record]
     sync: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Durable:
+class Durable(NamedTuple):
     """Everything up to this LSN is as durable as the mode promises."""
 
     lsn: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """Take no more work in: the disk is full. Tell the users."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(NamedTuple):
     """There is room again: go on."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryAt:
+class RetryAt(NamedTuple):
     """Call `receive` again (with an empty batch) at this time."""
 
     at_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Halt:
+class Halt(NamedTuple):
     """Stop the shard: the log failed. Everything acknowledged is safe."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveSegments:
+class RemoveSegments(NamedTuple):
     """Remove the log segments with smaller numbers. Never while a WriteLog is out, so one thread can do both."""
 
     below: int

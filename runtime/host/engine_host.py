@@ -22,6 +22,7 @@ import orjson
 
 from actors.core import EngineCore
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
@@ -33,7 +34,7 @@ from runtime.host.launch import WorkerStarter
 from runtime.host.leaving_files import LeavingFiles
 from runtime.host.linger import LINGER_NS, linger
 from runtime.host.log_thread import LogThread
-from runtime.host.observe import is_stopped
+from runtime.host.observe import described, is_stopped
 from runtime.host.output import open_output_pipe
 from runtime.host.outputs import Outputs
 from runtime.host.post import Post, WorkerPost
@@ -74,6 +75,7 @@ class EngineHost:
         self._node_types = {n["name"]: n for n in node_types}
         self._worker_config = worker_config
         self._workers: dict[int, WorkerPost] = {}
+        self._leased: list[WorkerPost] = []
         self._events: list[Any] = []
         self._turn_asked = False
         self._timer: asyncio.TimerHandle | None = None
@@ -93,7 +95,7 @@ class EngineHost:
         """First turn, with what the recovery asked for."""
         now = time.monotonic_ns()
         self._carry_out(self.core.start(effects, now, self._clock.wall_ns(now)))
-        self._finish_turn()
+        self._ask_turn()
 
     def close(self) -> None:
         """Flush the log and release everything but the face's link, in which there may be last words to be said."""
@@ -113,7 +115,17 @@ class EngineHost:
             self.loop.call_soon(self._turn)
 
     def _turn(self) -> None:
+        """One turn, and for a while those that follow at once, without the loop's own round in between."""
+        until_ns = time.monotonic_ns() + limits.TURN_NS
         self._turn_asked = False
+        while self._one_turn():
+            if time.monotonic_ns() >= until_ns:
+                self._ask_turn()
+                break
+        self._plan_timer()
+
+    def _one_turn(self) -> bool:
+        """True: there is more to do at once."""
         self.turns += 1
         now = time.monotonic_ns()
         events, self._events = self._events, []
@@ -130,25 +142,24 @@ class EngineHost:
             self._told_said = self._told_lsn
             events.append(msg.Told(self._told_lsn))
         if events:
-            self._carry_out(self.core.receive(events, now, self._clock.wall_ns(now)))
-        self._finish_turn()
-
-    def _finish_turn(self) -> None:
-        self._send_leases()
+            self._carry_out(self.core.advance(events, now, self._clock.wall_ns(now)))
+            self._send_leases()  # workers begin while the rest is logged and told
+            self._carry_out(self.core.commit())
         for post in self._workers.values():
-            post.flush()
-        self._face.flush()
+            if post.backlog_bytes:
+                post.flush()
+        if self._face.backlog_bytes:
+            self._face.flush()
         if self._face.clear:
-            self._told_lsn = max(self._told_lsn, self.core.persister.durable_lsn)
+            self._told_lsn = self.core.persister.durable_lsn
         self._mail.listen(intake_open=self.core.intake_open)
         if self._events or self._mail.unfinished or self._lingered() or not self._arm():
-            self._ask_turn()
-        else:
-            self._armed_ns = time.monotonic_ns()
-            if not self._recheck_planned:
-                self._recheck_planned = True
-                self.loop.call_later(RECHECK_NS / 1e9, self._recheck)
-        self._plan_timer()
+            return True
+        self._armed_ns = time.monotonic_ns()
+        if not self._recheck_planned:
+            self._recheck_planned = True
+            self.loop.call_later(RECHECK_NS / 1e9, self._recheck)
+        return False
 
     def _lingered(self) -> bool:
         spoken, self._teller.spoken = self._teller.spoken, False
@@ -171,8 +182,8 @@ class EngineHost:
             self._ask_turn()
 
     def _send_leases(self) -> None:
-        for post in self._workers.values():
-            post.send_leases()
+        while self._leased:
+            self._leased.pop().send_leases()
 
     def _receive_face(self, events: list[Any]) -> None:
         asked, submitted = self._mail.receive()
@@ -271,7 +282,7 @@ class EngineHost:
         outputs = self._outputs.last_words(post)
         serial, started_ns = post.table.current()
         claimed = self._running(post)
-        text, number = (refusal, 0) if refusal else _described(status)
+        text, number = (refusal, 0) if refusal else described(status)
         self._events.append(msg.WorkerExited(worker, text, number, serial, started_ns, claimed, outputs))
         post.close()
 
@@ -323,6 +334,8 @@ class EngineHost:
     def _lease(self, effect: fx.LeaseWork) -> None:
         post = self._workers.get(effect.worker)
         if post is not None:
+            if not post.leases:
+                self._leased.append(post)
             post.lease(effect)
 
     # --- effects --------------------------------------------------------------------------------------------------
@@ -389,11 +402,3 @@ class EngineHost:
         log.WriteLog: _write_log,
         log.RemoveSegments: lambda self, effect: self._log.remove_below(effect.below),
     }
-
-
-def _described(status: int) -> tuple[str, int]:
-    """A wait status in words, and its signal number (0: none)."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        return f"killed by {signal.Signals(number).name}", number
-    return f"exit code {os.waitstatus_to_exitcode(status)}", 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import psutil
 
 
@@ -11,3 +14,11 @@ def is_stopped(pid: int) -> bool:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.Error:
         return False
+
+
+def described(status: int) -> tuple[str, int]:
+    """A wait status in words, and its signal number (0: none)."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return f"killed by {signal.Signals(number).name}", number
+    return f"exit code {os.waitstatus_to_exitcode(status)}", 0

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.records import Record, RecordType
@@ -102,4 +101,4 @@ def test_marks_that_the_log_keeps_for_itself_take_numbers() -> None:
     scheduler = Scheduler(["default"])
     replay = Replay(scheduler)
     _, effects = replay.finish(1, 1, {"pid": 1}, next_lsn=7)
-    assert [record.lsn for effect in effects if isinstance(effect, fx.Persist) for record in effect.records] == [7]
+    assert [effect.lsn for effect in effects if isinstance(effect, Record)] == [7]
