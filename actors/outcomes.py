@@ -16,6 +16,7 @@ from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.kinds import Kind
+from actors.protocol.places import packed
 from actors.protocol.records import RecordType
 from actors.protocol.states import FailureKind, NodeState
 from actors.run import Run
@@ -52,7 +53,7 @@ def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
 def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
     raw = message.raw
     if raw is None:
-        raw = orjson.dumps([message.pid, [[0, r.no, list(n), v, s, e] for r, n, v, s, e in message.groups]])
+        raw = orjson.dumps([message.pid, [[0, r.no, packed(n), v, s, e] for r, n, v, s, e in message.groups]])
     lsn = scheduler.log(RecordType.COMPLETED, raw)
     tell: dict[str, list[Any]] = {}
     offset = scheduler.wall_ns - scheduler.now_ns
@@ -65,8 +66,10 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
         if run.is_graph:
             scheduler.stirred[run.no] = run
         else:
-            told = [run.seq, list(nodes), values] if run.size == run.base_size else _submitted_part(run, nodes, values)
-            if told[1]:
+            told = (
+                [run.seq, packed(nodes), values] if run.size == run.base_size else _submitted_part(run, nodes, values)
+            )
+            if told[2]:
                 tell.setdefault(run.session, []).append(told)
         keep_frame(run, offset, raw, nodes, group_bytes)
         if run.rare.ended:

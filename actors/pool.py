@@ -26,8 +26,8 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken, ProtocolError
+from actors.protocol.places import unpacked
 from actors.protocol.states import WorkerEvent, WorkerState
-from actors.run import Run
 
 NO_END: Final = 1 << 62
 """More tasks than a worker ever runs."""
@@ -182,20 +182,22 @@ class WorkerPool:
     def _on_done(self, message: msg.WorkerDone) -> None:
         worker = self.workers.get(message.worker)
         if worker is None:
-            self.discarded += sum(len(group[2]) for group in message.groups)
+            self.discarded += sum(len(group[3]) for group in message.groups)
             return
-        finished: list[tuple[Run, Sequence[int], list[Any], int, list[int]]] = []
+        finished: list[msg.FinishedGroup] = []
         whole = True
-        for serial, run_no, nodes, values, started_ns, ends in message.groups:
-            count = len(nodes)
+        for row in message.groups:
+            serial, run_no, nodes, values, started_ns, ends = row
+            count = len(values)
             group = worker.book.finish(serial, count)
             if group is None:
                 whole = False
-                finished += self._finish_singly(worker, (serial, run_no, nodes, values, started_ns, ends))
+                finished += self._finish_singly(worker, row)
                 continue
             at = serial - group.base
             mine = group.nodes[at : at + count]
-            if group.run.no != run_no or mine[0] != nodes[0] or mine[-1] != nodes[-1]:
+            theirs = unpacked(nodes, count)
+            if group.run.no != run_no or mine[0] != theirs[0] or mine[-1] != theirs[-1]:
                 raise ProtocolError(f"worker {worker.id} answered for other nodes than lease {serial} has")
             finished.append((group.run, mine, values, started_ns, ends))
             self.measured(ends[-1] / count)
@@ -205,14 +207,12 @@ class WorkerPool:
         if finished:
             self._out.append(msg.Finished(worker.pid, finished, message.raw if whole else None))
 
-    def _finish_singly(
-        self, worker: PoolWorker, row: tuple[int, int, list[int], list[Any], int, list[int]]
-    ) -> list[tuple[Run, Sequence[int], list[Any], int, list[int]]]:
+    def _finish_singly(self, worker: PoolWorker, row: list[Any]) -> list[msg.FinishedGroup]:
         """Part of these leases was given up meanwhile: keep the others."""
         serial, run_no, nodes, values, start, ends = row
-        kept: list[tuple[Run, Sequence[int], list[Any], int, list[int]]] = []
+        kept: list[msg.FinishedGroup] = []
         before = 0
-        for i, node in enumerate(nodes):
+        for i, node in enumerate(unpacked(nodes, len(values))):
             group = worker.book.finish(serial + i, 1)
             if group is None:
                 self._discard(worker, run_no, node)

@@ -22,6 +22,7 @@ from actors.policy.ready import ReadyQueue
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.graph import decode
+from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import FailureKind, NodeState
 from actors.run import Run
@@ -159,6 +160,7 @@ class Replay:
             run = scheduler.book.live.get(no)
             if run is None:
                 continue
+            nodes = unpacked(nodes, len(values))
             keep_frame(run, self._offset_ns, record.payload, nodes, len(record.payload) // len(groups))
             for node in nodes if run.rare.ended else ():
                 run.own_rare().ended.pop(node, None)

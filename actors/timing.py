@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from actors.protocol.places import unpacked
+
 if TYPE_CHECKING:
     from actors.run import Run
 
@@ -34,8 +36,8 @@ def keep_frame(run: Run, offset_ns: int, raw: bytes, nodes: Sequence[int], group
         group_bytes: What a group of it takes, on average: the run's share, as others may be in the same frame.
     """
     run.results_bytes += group_bytes
-    low = high = nodes[0]
-    if len(nodes) > 1:
+    low, high = nodes[0], nodes[-1]
+    if len(nodes) > 1 and type(nodes) is not range:
         low, high = min(nodes), max(nodes)
     frames = run.frames
     if frames and frames[-1][1] is raw:
@@ -57,7 +59,7 @@ def read_timing(run: Run, nodes: range) -> dict[int, Timing]:
             if no != run.no:
                 continue
             before = started_ns + offset_ns
-            for node, end in zip(members, ends, strict=True):
+            for node, end in zip(unpacked(members, len(ends)), ends, strict=True):
                 after = started_ns + offset_ns + end
                 if node in nodes:
                     found[node] = (before, after, pid)

@@ -16,8 +16,9 @@ Concurrency: one thread. Limit: a chunk is of one group, so many groups of one t
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from actors.policy.claim import ClaimSize
 from actors.protocol import limits
@@ -39,20 +40,19 @@ class WorkGroup:
     run_no: int
     run_key: str
     kind_no: int
-    nodes: list[int]
+    nodes: Sequence[int]
     attempts: list[int] | None
     items: list[Any]
     plain: bool
     taken: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WorkChunk:
-    """The next leases to claim: `count` of them from place `start` of the group on."""
+class WorkChunk(NamedTuple):
+    """The next leases to claim: `size` of them from place `start` of the group on."""
 
     group: WorkGroup
     start: int
-    count: int
+    size: int
 
     @property
     def serial(self) -> int:
@@ -147,11 +147,11 @@ class WorkerDesk:
     def put_back(self, chunk: WorkChunk, ran: int) -> None:
         """The last chunk ended early: leases after the first `ran` were not started and are released in the table."""
         group = chunk.group
-        if self.draining or ran >= chunk.count:
+        if self.draining or ran >= chunk.size:
             return
         if group.taken == len(group.nodes):
             self._groups.appendleft(group)
-        group.taken -= chunk.count - ran
+        group.taken -= chunk.size - ran
 
     @property
     def has_stops(self) -> bool:

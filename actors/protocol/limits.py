@@ -27,13 +27,13 @@ RECEIVE_BYTES_PER_TURN_MAX: Final = 512 * KIB
 """What one turn of a loop takes from one queue: about 2 ms of work (rule R5)."""
 
 # --- leases and workers -------------------------------------------------------------------------------------------
-LEASE_SLOTS: Final = 4096
+LEASE_SLOTS: Final = 32_768
 """Slots of a worker's lease table; a power of two. Bounds the prefetch of one worker."""
-PREFETCH_MAX: Final = 1024
+PREFETCH_MAX: Final = 8192
 """Leases outstanding at one worker; a quarter of LEASE_SLOTS, so slots are free long before they are used again."""
 PREFETCH_TARGET_NS: Final = 8_000_000
 """Work a worker holds ahead, by measured duration: some wake-ups' worth, yet short enough to stay fair."""
-CLAIM_MAX: Final = 256
+CLAIM_MAX: Final = 1024
 """Leases claimed by one compare-and-set."""
 CLAIM_TARGET_NS: Final = 1_000_000
 """Work claimed at a time: what can no longer be taken back."""
@@ -126,7 +126,7 @@ MAP_WINDOW_ITEMS: Final = 128 * KIB
 while the consumer pauses for some 100 ms, at about 100 bytes an item."""
 MAP_WINDOW_BYTES: Final = 32 * MIB
 """Encoded bytes of those items; twice UNACKED_BYTES_MAX, so that large items do not fill the engine's memory."""
-MAP_CHUNK_MAX: Final = 1024
+MAP_CHUNK_MAX: Final = 4096
 """Items in one frame of a `map`; equal to BUNDLE_NODES_MAX. Larger chunks measured no gain."""
 MAP_CHUNK_FIRST: Final = 16
 """First chunk of a `map`: the first result comes soon, and an expensive or slow iterable is not read far ahead."""

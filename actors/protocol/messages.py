@@ -223,11 +223,15 @@ class Grant(NamedTuple):
     items: list[Any]
 
 
+FinishedGroup = tuple["Run", Sequence[int], list[Any], int, list[int]]
+"""Run, nodes, values, start of the first (ns, monotonic clock), ends relative to it (ns)."""
+
+
 class Finished(NamedTuple):
     """Pool to scheduler: results under valid leases. `raw` is None when only part of the frame was valid."""
 
     pid: int
-    groups: list[tuple[Run, Sequence[int], list[Any], int, list[int]]]
+    groups: list[FinishedGroup]
     raw: bytes | None
 
 

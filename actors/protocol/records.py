@@ -13,8 +13,10 @@ from typing import Final, NamedTuple
 
 LSN_FIRST: Final = 1
 """LSN of the first record of a log; 0 means "nothing yet"."""
-RECORD_VERSION: Final = 1
-"""Version of the payload forms, written into every record. A reader refuses a greater one."""
+RECORD_VERSION: Final = 2
+"""Version of the payload forms, written into every record. A reader refuses a greater one.
+
+2: consecutive nodes of a COMPLETED record may be written as their first; see `actors.protocol.places`."""
 
 
 class RecordType(IntEnum):

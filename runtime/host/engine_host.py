@@ -1,9 +1,9 @@
 """EngineHost: makes the effects of `EngineCore` real, on one uvloop loop.
 
-A turn: take what arrived on all links (control lanes first), one call of the core, carry out its effects, send what
-piled up for each peer as one frame. Then either the next turn is asked for (something is left), or every link is armed
-and the loop sleeps. Work per turn is bounded by `RECEIVE_BYTES_PER_TURN_MAX` for each link, and by `TURN_NS` for what
-the face submits (rule R5).
+A turn: take what arrived on all links (control lanes first), let the core decide who works on what and send each worker
+its part as one frame, then log and tell. Then the next turn follows (something is left, or comes while the engine
+lingers), or every link is armed and the loop sleeps. Work per turn is bounded by `RECEIVE_BYTES_PER_TURN_MAX` for each
+link, and by `TURN_NS` for what the face submits (rule R5).
 
 Concurrency: everything here runs in the loop's thread, except `LogThread`, whose answers come in by
 `call_soon_threadsafe`. Nothing is decided here: who waits, who runs and what is told is the core's.
@@ -345,11 +345,7 @@ class EngineHost:
             self._does[type(effect)](self, effect)
         self._teller.send()
 
-    def _tell(self, effect: fx.Tell) -> None:
-        self._teller.take(effect)
-
     def _write_log(self, effect: log.WriteLog) -> None:
-        self._send_leases()  # workers begin while the disk is busy
         event = self._log.write(effect.records, sync=effect.sync)
         now = time.monotonic_ns()
         if event is not None:
@@ -388,7 +384,7 @@ class EngineHost:
 
     _does: Final[dict[type, Callable[[Any, Any], None]]] = {
         fx.LeaseWork: _lease,
-        fx.Tell: _tell,
+        fx.Tell: lambda self, effect: self._teller.take(effect),
         fx.WakeAt: _wake_at,
         fx.StartWorker: _start_worker,
         fx.AskCancel: _ask_cancel,

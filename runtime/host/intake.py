@@ -20,6 +20,7 @@ import orjson
 
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
+from actors.protocol.places import unpacked
 from runtime.errors import error_of
 from runtime.host.outbox import Outbox
 from runtime.host.pending import ENDED, ERROR, FAILED, VALUE, WIRE, AckWait, Batch, Pending, Query
@@ -95,7 +96,7 @@ class Intake:
                 continue
             if seq in self._batches_ended:
                 continue
-            for node, value in zip(range(len(values)) if nodes is None else nodes, values, strict=True):
+            for node, value in zip(unpacked(nodes, len(values)), values, strict=True):
                 handle = pop(seq + node, None)
                 if handle is not None:
                     handle._value = value

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from actors.protocol.places import unpacked
+
 OPEN: Final = 0
 VALUE: Final = 1
 """A result, ready to use."""
@@ -110,13 +112,14 @@ class Batch(Numbered):
         self.sink = sink
         self.stir: Pending | None = None
 
-    def fill(self, nodes: list[int] | None, values: list[Any], plain: bool, woken: list[Pending]) -> None:
+    def fill(self, nodes: list[int] | int, values: list[Any], plain: bool, woken: list[Pending]) -> None:
         """Enter results. Items that have one already (delivered again after a restart) keep it."""
         if not plain:
             self.wire = True
         count = len(values)
-        first = nodes[0] if nodes else 0
-        if nodes is None or nodes == list(range(first, first + count)):
+        places = unpacked(nodes, count)
+        first = places[0]
+        if type(places) is range or places == list(range(first, first + count)):
             if count == self.missing == self.size:
                 self.values = values
                 self.missing = 0
@@ -128,7 +131,7 @@ class Batch(Numbered):
                 else:
                     values = self._enter(range(first, first + count), values)
         else:
-            values = self._enter(nodes, values)
+            values = self._enter(places, values)
         if self.sink is not None and values:
             self.sink.append((values, not plain))
         self._tell(woken)

@@ -15,6 +15,7 @@ import orjson
 
 from actors.protocol import limits
 from actors.protocol.effects import LeaseWork
+from actors.protocol.places import packed, unpacked
 from runtime.host.output import OutputCollector
 from runtime.mail.lease_table import LeaseTable
 from runtime.mail.link import Link
@@ -24,8 +25,8 @@ OUTPUT_READ_BYTES = 65_536
 """Output taken from a worker's pipe in one turn."""
 OUTPUT_READS_MAX = 64
 """Reads that empty a full pipe: more is being printed right now, and comes with the next turn."""
-_NODES: Final = 4
-"""Place of the nodes in a group of leases."""
+_ITEMS: Final = 6
+"""Place of the items in a group of leases."""
 
 
 class Post:
@@ -100,7 +101,7 @@ class WorkerPost(Post):
         if not self.leases:
             return
         groups = [
-            [e.serial, e.run.no, e.run.key, e.kind.no, list(e.nodes), e.attempts or 0, e.items] for e in self.leases
+            [e.serial, e.run.no, e.run.key, e.kind.no, packed(e.nodes), e.attempts or 0, e.items] for e in self.leases
         ]
         self.leases = []
         self._send_groups(groups)
@@ -113,7 +114,7 @@ class WorkerPost(Post):
             half = len(groups) // 2
             self._send_groups(groups[:half])
             self._send_groups(groups[half:])
-        elif len(groups[0][_NODES]) > 1:
+        elif len(groups[0][_ITEMS]) > 1:
             self._send_groups(_halved(groups[0]))
         else:  # a single task that takes the results of very many parents
             for piece in in_pieces(frame):
@@ -149,10 +150,11 @@ class WorkerPost(Post):
 def _halved(group: list[Any]) -> list[list[Any]]:
     """One group of several tasks as two."""
     serial, run_no, key, kind_no, nodes, attempts, items = group
-    half = len(nodes) // 2
+    nodes = unpacked(nodes, len(items))
+    half = len(items) // 2
 
     def part(start: int, stop: int) -> list[Any]:
         tries: Sequence[int] | int = attempts[start:stop] if attempts else 0
-        return [serial + start, run_no, key, kind_no, nodes[start:stop], tries, items[start:stop]]
+        return [serial + start, run_no, key, kind_no, packed(nodes[start:stop]), tries, items[start:stop]]
 
-    return [part(0, half), part(half, len(nodes))]
+    return [part(0, half), part(half, len(items))]

@@ -14,12 +14,14 @@ frame is at most `_FRAME_BYTES` long unless a single value is longer; what is to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from actors.protocol import limits
 from actors.protocol.errors import PayloadError
+from actors.protocol.places import packed
 from actors.protocol.states import FailureKind
 from runtime.mail.codec import Codec
 from runtime.mail.failure import failure_of
@@ -49,7 +51,7 @@ class ResultSpan:
 
     __slots__ = ("ends", "nodes", "run_key", "run_no", "sent", "serial", "started_ns", "values")
 
-    def __init__(self, serial: int, run_no: int, run_key: str, nodes: list[int], started_ns: int) -> None:
+    def __init__(self, serial: int, run_no: int, run_key: str, nodes: Sequence[int], started_ns: int) -> None:
         self.serial = serial
         self.run_no = run_no
         self.run_key = run_key
@@ -76,7 +78,7 @@ class ResultPile:
         self._failures: list[bytes] = []
         self._spawned: list[bytes] = []
 
-    def span(self, serial: int, run_no: int, run_key: str, nodes: list[int], started_ns: int) -> ResultSpan:
+    def span(self, serial: int, run_no: int, run_key: str, nodes: Sequence[int], started_ns: int) -> ResultSpan:
         """A new span; the caller appends to its `values` and `ends`."""
         span = ResultSpan(serial, run_no, run_key, nodes, started_ns)
         self._spans.append(span)
@@ -90,7 +92,10 @@ class ResultPile:
         span = self._spans[-1] if self._spans else None
         if span is None or not span.continued_by(at, started_ns):
             span = self.span(at.serial, at.run_no, at.run_key, [], started_ns)
-        span.nodes.append(at.node)
+        nodes = span.nodes
+        if type(nodes) is not list:
+            nodes = span.nodes = list(nodes)
+        nodes.append(at.node)
         span.values.append(value)
         span.ends.append(ended_ns - span.started_ns)
 
@@ -159,7 +164,7 @@ class ResultPile:
             % (
                 span.serial + start,
                 span.run_no,
-                orjson.dumps(span.nodes[start:stop]),
+                orjson.dumps(packed(span.nodes[start:stop])),
                 text,
                 span.started_ns + shift,
                 orjson.dumps(ends),

@@ -28,6 +28,7 @@ from actors.protocol.errors import (
     ProtocolError,
     SkipNode,
 )
+from actors.protocol.places import unpacked
 from actors.protocol.states import FailureKind
 from actors.worker import STOP_KINDS, WorkerDesk, WorkGroup
 from runtime.host.handlers import Handler, load
@@ -113,6 +114,7 @@ class Station:
         if letter == b"L":
             plain = Codec.plain(message)
             for serial, run_no, run_key, kind_no, nodes, attempts, items in body:
+                nodes = unpacked(nodes, len(items))
                 self.desk.accept(WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain))
         elif letter == b"K":
             self._kinds[body[0]] = body[1]

@@ -12,6 +12,7 @@ import orjson
 
 from actors.protocol import effects as fx
 from actors.protocol import limits
+from actors.protocol.places import packed, unpacked
 from runtime.host.post import Post
 
 _MERGED: Final = frozenset({"R", "F", "N", "P"})
@@ -74,6 +75,6 @@ class Teller:
             self._send_parts(letter, rows[len(rows) // 2 :])
         else:
             seq, nodes, values = rows[0]
-            half = len(nodes) // 2
-            self._send_parts(letter, [[seq, nodes[:half], values[:half]]])
-            self._send_parts(letter, [[seq, nodes[half:], values[half:]]])
+            nodes, half = unpacked(nodes, len(values)), len(values) // 2
+            self._send_parts(letter, [[seq, packed(nodes[:half]), values[:half]]])
+            self._send_parts(letter, [[seq, packed(nodes[half:]), values[half:]]])

@@ -225,9 +225,9 @@ class AsyncWorker:
             if chunk is None:
                 return
             group = chunk.group
-            for serial in table.claim(chunk.serial, chunk.count):
+            for serial in table.claim(chunk.serial, chunk.size):
                 self._start(group, serial - group.serial)
-            desk.started(chunk.serial + chunk.count - 1)
+            desk.started(chunk.serial + chunk.size - 1)
 
     def _start(self, group: WorkGroup, at: int) -> None:
         place = Place(group.serial + at, group.run_no, group.run_key, group.nodes[at])

@@ -114,14 +114,14 @@ class ProcessWorker:
 
     def _run_chunk(self, chunk: WorkChunk) -> None:
         group, desk = chunk.group, self._desk
-        claimed = self._table.claim(chunk.serial, chunk.count)
+        claimed = self._table.claim(chunk.serial, chunk.size)
         if self._keeper.parked and (len(claimed) > 1 or self._station.pile.waiting):
             self._keeper.wake()
         started_ns = monotonic_ns()
         self._released_from = 0
         if isinstance(claimed, range):
-            self._claimed_until = chunk.serial + chunk.count
-            ran = self._run_stretch(group, chunk.start, chunk.start + chunk.count) - chunk.start
+            self._claimed_until = chunk.serial + chunk.size
+            ran = self._run_stretch(group, chunk.start, chunk.start + chunk.size) - chunk.start
             desk.put_back(chunk, ran)
             desk.started(chunk.serial + ran - 1)
         else:
@@ -129,7 +129,7 @@ class ProcessWorker:
             for serial in claimed:
                 self._claimed_until = serial + 1
                 self._run_stretch(group, serial - group.serial, serial - group.serial + 1)
-            desk.started(chunk.serial + chunk.count - 1)
+            desk.started(chunk.serial + chunk.size - 1)
         self._claimed_until = 0
         if self._attention:
             self._attend()
@@ -200,7 +200,8 @@ class ProcessWorker:
         done = len(span.ends)
         with station.lock:
             station.open_span = None
-            del span.nodes[done:]
+            if done < len(span.nodes):
+                span.nodes = span.nodes[:done]
         if failed is not None:
             self._failed(self._place(group, start + done), now_ns, failed, handler)
             failed = None

@@ -17,6 +17,7 @@ from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.graph_builder import GraphBuilder
+from actors.protocol.places import unpacked
 
 if TYPE_CHECKING:
     from tests.sim.clock import Queue
@@ -197,7 +198,7 @@ class User:
             self.acked = max(self.acked, body[0])
         elif tell.frame == "R":
             for seq, nodes, values in body:
-                for node, value in zip(nodes, values, strict=True):
+                for node, value in zip(unpacked(nodes, len(values)), values, strict=True):
                     self._note_loose(seq, node, ("succeeded", value))
         elif tell.frame == "F":
             for seq, node, state, _ in body:

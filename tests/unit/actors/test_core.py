@@ -23,7 +23,7 @@ def test_nothing_is_told_before_it_is_durable_but_work_goes_on() -> None:
     assert rig.told("A") == [[1]]
     assert rig.told("R") == []
     rig.write()
-    assert rig.told("R") == [[[1, [0], [1]]]]
+    assert rig.told("R") == [[[1, 0, [1]]]]
 
 
 def test_a_full_disk_closes_the_intake_and_opens_it_again() -> None:

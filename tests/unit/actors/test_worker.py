@@ -20,9 +20,9 @@ def test_chunks_follow_the_serials_and_grow_with_short_tasks() -> None:
     desk.accept(group(1, 10))
     taken = []
     while (chunk := desk.next_chunk()) is not None:
-        taken.append((chunk.serial, chunk.count))
-        desk.started(chunk.serial + chunk.count - 1)
-        desk.ran(1, chunk.count, 1_000 * chunk.count)
+        taken.append((chunk.serial, chunk.size))
+        desk.started(chunk.serial + chunk.size - 1)
+        desk.ran(1, chunk.size, 1_000 * chunk.size)
     assert taken == [(1, 1), (2, 2), (4, 4), (8, 3)]
     assert desk.waiting == 0
 
@@ -32,7 +32,7 @@ def test_a_chunk_is_of_one_group() -> None:
     desk.accept(group(1, 2))
     desk.accept(group(3, 2, kind=2))
     chunks = [desk.next_chunk(by_duration=False) for _ in range(3)]
-    assert [(c.serial, c.count) if c else None for c in chunks] == [(1, 2), (3, 2), None]
+    assert [(c.serial, c.size) if c else None for c in chunks] == [(1, 2), (3, 2), None]
 
 
 def test_room_bounds_a_chunk() -> None:
@@ -40,7 +40,7 @@ def test_room_bounds_a_chunk() -> None:
     desk.accept(group(1, 5))
     chunk = desk.next_chunk(3, by_duration=False)
     assert chunk is not None
-    assert chunk.count == 3
+    assert chunk.size == 3
     assert desk.next_chunk(0) is None
     assert desk.waiting == 2
 
@@ -54,7 +54,7 @@ def test_what_was_not_started_comes_next_again() -> None:
     desk.put_back(chunk, 2)
     again = desk.next_chunk(by_duration=False)
     assert again is not None
-    assert (again.serial, again.count) == (3, 4)
+    assert (again.serial, again.size) == (3, 4)
     desk.put_back(again, 4)
     following = desk.next_chunk()
     assert following is not None
@@ -149,7 +149,7 @@ class DeskMachine(RuleBasedStateMachine):
         chunk = self.desk.next_chunk()
         assert chunk is not None
         assert chunk.serial == self.expected
-        ran = max(1, chunk.count - early)
+        ran = max(1, chunk.size - early)
         for serial in range(chunk.serial, chunk.serial + ran):
             self.desk.stop_reason(serial)
         self.desk.put_back(chunk, ran)

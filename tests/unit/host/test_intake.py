@@ -39,7 +39,7 @@ def state(cell: Pending) -> tuple[int, Any]:
 def test_results_of_single_tasks() -> None:
     cells = [Cell() for _ in range(3)]
     intake = intake_with(s5=cells[0], s6=cells[1], s9=cells[2])
-    say(intake, "R", [[5, [0, 1], ["a", None]], [9, None, [3]]])
+    say(intake, "R", [[5, [0, 1], ["a", None]], [9, 0, [3]]])
     assert [state(c) for c in cells] == [(VALUE, "a"), (VALUE, None), (VALUE, 3)]
     assert intake.open == {}
     say(intake, "R", [[5, [0, 1], ["again", "again"]]])
@@ -70,7 +70,7 @@ def test_batches_take_their_own_rows() -> None:
 def test_a_batch_that_ended_is_not_taken_for_single_tasks() -> None:
     batch, single = Batch(2), Cell()
     intake = intake_with(s5=batch, s6=single)
-    say(intake, "R", [[5, None, ["a", "b"]]])
+    say(intake, "R", [[5, 0, ["a", "b"]]])
     say(intake, "R", [[5, [0, 1], ["a", "b"]]])
     say(intake, "F", [[5, 1, "failed", {}]])
     assert single._state == OPEN
@@ -80,7 +80,7 @@ def test_ended_batches_are_remembered_within_a_bound() -> None:
     intake = Intake(Outbox())
     for seq in range(limits.FINISHED_BATCHES_MAX + 10):
         intake.open[seq] = Batch(1)
-        say(intake, "R", [[seq, None, [0]]])
+        say(intake, "R", [[seq, 0, [0]]])
     assert len(intake._batches_ended) == len(intake._batches_order) == limits.FINISHED_BATCHES_MAX
 
 

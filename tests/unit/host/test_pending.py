@@ -30,7 +30,7 @@ def test_hooks_are_called_once() -> None:
     assert seen == [cell, cell]
 
 
-def filled(size: int, *groups: tuple[list[int] | None, list[Any]], sink: deque[Any] | None = None) -> Batch:
+def filled(size: int, *groups: tuple[list[int] | int, list[Any]], sink: deque[Any] | None = None) -> Batch:
     batch = Batch(size, sink)
     for nodes, values in groups:
         batch.fill(nodes, values, True, [])
@@ -40,13 +40,13 @@ def filled(size: int, *groups: tuple[list[int] | None, list[Any]], sink: deque[A
 @pytest.mark.parametrize(
     "groups",
     [
-        [(None, [10, 11, 12, 13])],
+        [(0, [10, 11, 12, 13])],
         [([0, 1, 2, 3], [10, 11, 12, 13])],
         [([3, 1, 0, 2], [13, 11, 10, 12])],
         [([0, 1], [10, 11]), ([2, 3], [12, 13])],
         [([2, 3], [12, 13]), ([0, 1], [10, 11])],
         [([1], [11]), ([0, 1, 2, 3], [10, 99, 12, 13])],
-        [(None, [10, 11]), ([0, 1, 2, 3], [99, 99, 12, 13])],
+        [(0, [10, 11]), ([0, 1, 2, 3], [99, 99, 12, 13])],
         [([0, 1], [10, 11]), ([1, 0], [99, 99]), ([3, 2], [13, 12])],
     ],
 )
@@ -93,7 +93,7 @@ def test_a_stir_is_told_at_the_next_result_and_at_the_end() -> None:
 
 def test_a_frame_with_extensions_marks_the_batch() -> None:
     batch = Batch(2)
-    batch.fill(None, [1], True, [])
+    batch.fill(0, [1], True, [])
     assert not batch.wire
     batch.fill([1], [{"!": ["tree"]}], False, [])
     assert batch.wire

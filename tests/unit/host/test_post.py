@@ -13,6 +13,7 @@ import pytest
 
 from actors.protocol import limits
 from actors.protocol.effects import LeaseWork
+from actors.protocol.places import unpacked
 from runtime.host.output import open_output_pipe
 from runtime.host.post import Post, WorkerPost
 from runtime.mail.lease_table import LeaseTable
@@ -71,15 +72,15 @@ def test_work_of_any_length_arrives_whole_and_in_order(pair: Pair, count: int, l
     pair.lease(items)
     groups = pair.groups()
     assert [item for group in groups for item in group[6]] == items
-    assert [node for group in groups for node in group[4]] == list(range(count))
-    assert [group[0] for group in groups] == [1 + group[4][0] for group in groups]
+    assert [node for group in groups for node in unpacked(group[4], len(group[6]))] == list(range(count))
+    assert [group[0] for group in groups] == [1 + group[4] for group in groups]
 
 
 def test_a_single_task_may_be_longer_than_the_ring(pair: Pair) -> None:
     """It takes the results of very many parents; no other task can be put beside it to be halved."""
     parents = ["x" * 1000 for _ in range(2 * limits.RING_WORK_BYTES // 1000)]
     pair.lease([parents])
-    assert pair.groups() == [[1, 7, "run-1", 3, [0], 0, [parents]]]
+    assert pair.groups() == [[1, 7, "run-1", 3, 0, 0, [parents]]]
 
 
 def test_what_waits_for_room_keeps_the_order_of_its_lane() -> None:

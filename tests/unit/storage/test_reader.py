@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from actors.protocol.errors import LogCorrupt, NewerFormat, ProtocolError, StateFolderError
-from actors.protocol.records import Record
+from actors.protocol.records import RECORD_VERSION, Record
 from runtime.storage import segment
 from runtime.storage.reader import Gap, read_log
 from runtime.storage.segment import (
@@ -257,7 +257,7 @@ def test_salvage_of_a_sound_log_changes_nothing() -> None:
 
 def test_a_record_of_a_newer_version_stops_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     disk, _ = disk_with([1])
-    monkeypatch.setattr(segment, "RECORD_VERSION", 2)
+    monkeypatch.setattr(segment, "RECORD_VERSION", RECORD_VERSION + 1)
     newer, _ = pack_records(records_from(2, 1), PLACE.seed, 2, 0)
     monkeypatch.undo()
     disk.put(path_of(1), disk.read(path_of(1)) + b"".join(newer))

@@ -163,9 +163,10 @@ def test_beside_an_owner_that_writes_and_removes_all_the_time(tmp_path: Path) ->
         thread.start()
         try:
             reports = [verify(tmp_path) for _ in range(40)]
+            while reports[-1].log.next_lsn == reports[0].log.next_lsn:  # on a busy machine the thread comes later
+                reports.append(verify(tmp_path))
         finally:
             done.set()
             thread.join()
         writer.close()
-        assert [report.problems for report in reports] == [()] * 40
-        assert reports[-1].log.next_lsn > reports[0].log.next_lsn
+        assert [report.problems for report in reports] == [()] * len(reports)
