@@ -54,6 +54,8 @@ class Scheduler:
         self.missing_handler = missing_handler
         self.timers: Timers[tuple[int, int]] = Timers()
         self.parking = Parking()
+        self.handlers_announced: set[tuple[str, str]] = set()
+        """Node type and name of handlers whose absence was said; at most KINDS_MAX, then it is said again."""
         self.session_kinds: dict[tuple[str, int], Kind] = {}
         self.kinds_refused: dict[tuple[str, int], dict[str, Any]] = {}
         self._out: list[Any] = []

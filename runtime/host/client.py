@@ -47,6 +47,7 @@ from actors.protocol.errors import (
     DiskFull,
     EngineUnavailable,
     EnvironmentFault,
+    HandlerMissing,
     InternalError,
     LogFailed,
     MainspringError,
@@ -288,6 +289,9 @@ class EngineClient(Submissions):
             _LOG.warning("engine: %s", text)
             return
         error = error_of({"code": code, "message": text, "args": more[0] if more else ()})
+        if isinstance(error, HandlerMissing):  # the engine itself is well
+            _LOG.warning("%s", error)
+            return
         self._last_words = error
         if self._connected.done():  # else `start` raises it
             _LOG.warning("engine: %s", error)
