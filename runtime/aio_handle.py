@@ -56,7 +56,7 @@ async def answer_of(client: EngineClient, query: Query) -> Any:
 
 
 class AsyncHandle(Handle):
-    """Questions that are awaited. See `runtime.handle.SyncHandle`."""
+    """Questions that are awaited. See `runtime.handle_base.SyncHandle`."""
 
     __slots__ = ()
 

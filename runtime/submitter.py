@@ -62,8 +62,7 @@ class Submitter(SubmitterBase):
             PayloadError: A value cannot be stored exactly; names its path. PayloadTooLarge: it is over the limit.
             CycleError: The flow has a cycle. DuplicateRun: the run id is taken.
             RuntimeClosed: The runtime was closed. DiskFull, LogFailed, EngineUnavailable: as they say; the message
-                tells
-                whether the submission may have been taken.
+                tells whether the submission may have been taken.
 
         What a crash leaves behind: after the return, the task, whatever crashes. Before, the task or nothing.
         """
