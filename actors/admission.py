@@ -40,11 +40,18 @@ def on_session_lost(scheduler: Scheduler, message: msg.SessionLost) -> None:
 
 
 def on_kind_defined(scheduler: Scheduler, message: msg.KindDefined) -> None:
-    key = (message.session, message.kind_no)
+    _define(scheduler, (message.session, message.kind_no), message.data)
+
+
+def _define(scheduler: Scheduler, key: tuple[str, int], data: dict[str, Any]) -> MainspringError | None:
+    """Why a kind is refused now; None when the session has it. Its definition is kept for the next attempt."""
     try:
-        (scheduler.session_kinds[key],) = scheduler.interned([message.data])
+        (scheduler.session_kinds[key],) = scheduler.interned([data])
     except MainspringError as refusal:
-        scheduler.kinds_refused[key] = refusal
+        scheduler.kinds_refused[key] = data
+        return refusal
+    scheduler.kinds_refused.pop(key, None)
+    return None
 
 
 def on_tasks(scheduler: Scheduler, message: msg.TasksSubmitted) -> None:
@@ -152,11 +159,14 @@ def on_refused(scheduler: Scheduler, message: msg.SubmissionRefused) -> None:
 
 
 def _refusal(scheduler: Scheduler, session: str, number: int) -> MainspringError | None:
-    """Why tasks of this kind cannot be entered; None when they can."""
+    """Why tasks of this kind cannot be entered; None when they can. One that was refused before is defined again."""
     key = (session, number)
     if key in scheduler.session_kinds:
         return None
-    return scheduler.kinds_refused.get(key) or ProtocolError("the session did not define this task kind")
+    data = scheduler.kinds_refused.get(key)
+    if data is None:
+        return ProtocolError("the session did not define this task kind")
+    return _define(scheduler, key, data)
 
 
 def _log_submission(scheduler: Scheduler, letter: bytes, run: Run, numbers: list[int], body: bytes) -> None:

@@ -14,7 +14,9 @@ import orjson
 from actors import growth
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import messages as msg
+from actors.protocol.errors import HandlerMissing
 from actors.protocol.kinds import Kind
 from actors.protocol.places import packed
 from actors.protocol.records import RecordType
@@ -164,9 +166,23 @@ def end(
 
 def _park(scheduler: Scheduler, run: Run, node: int, failure: dict[str, Any]) -> None:
     run.move(node, PARKED)
-    run.own_rare().parked[node] = brief(failure)
-    if scheduler.parking.park(run.kind(node).no, (run.no, node), scheduler.now_ns):
-        scheduler.note(run, node, "parked", f"no handler: {brief(failure)}")
+    kind, why = run.kind(node), brief(failure)
+    run.own_rare().parked[node] = why
+    if scheduler.parking.park(kind.no, (run.no, node), scheduler.now_ns):
+        scheduler.note(run, node, "parked", f"no handler: {why}")
+    _announce_missing(scheduler, kind, why)
+
+
+def _announce_missing(scheduler: Scheduler, kind: Kind, why: str) -> None:
+    """Say so, once: whoever waits for parked work waits for somebody to bring its handler."""
+    announced, handler = scheduler.handlers_announced, (kind.node_type, kind.handler)
+    if handler in announced:
+        return
+    if len(announced) >= limits.KINDS_MAX:
+        announced.clear()
+    announced.add(handler)
+    text = f"workers of {kind.node_type!r} cannot import the handler {kind.handler}: {why}; its tasks wait"
+    scheduler.put(fx.Announce(HandlerMissing.code, text))
 
 
 def look_for_handlers(scheduler: Scheduler) -> None:

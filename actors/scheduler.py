@@ -28,7 +28,7 @@ from actors.policy.timers import Timers
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from actors.protocol.errors import InvariantBroken, MainspringError, UnknownNodeType
+from actors.protocol.errors import InvariantBroken, UnknownNodeType
 from actors.protocol.kinds import Kind, KindTable
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
@@ -54,8 +54,10 @@ class Scheduler:
         self.missing_handler = missing_handler
         self.timers: Timers[tuple[int, int]] = Timers()
         self.parking = Parking()
+        self.handlers_announced: set[tuple[str, str]] = set()
+        """Node type and name of handlers whose absence was said; at most KINDS_MAX, then it is said again."""
         self.session_kinds: dict[tuple[str, int], Kind] = {}
-        self.kinds_refused: dict[tuple[str, int], MainspringError] = {}
+        self.kinds_refused: dict[tuple[str, int], dict[str, Any]] = {}
         self._out: list[Any] = []
         self.now_ns = 0
         self.wall_ns = 0
@@ -71,6 +73,7 @@ class Scheduler:
     def receive(self, batch: Sequence[Any], now_ns: int, wall_ns: int) -> list[Any]:
         """React to a batch; returns effects and messages to pools, in order."""
         self.set_time(now_ns, wall_ns)
+        self.kinds.stuffed = False
         for message in batch:
             self._on[type(message)](self, message)
         if self.timers:

@@ -7,18 +7,18 @@ and can be awaited again. Everything is called from the thread of the loop that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun, WaitTimeout
+from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun
 from actors.protocol.states import RunState
 from runtime import outcome, views
-from runtime.handle import POLL_MAX_S, POLL_S
-from runtime.handle_base import Handle, node_name
+from runtime.handle_base import Handle, RunFacts, node_name, poll_intervals_s
 from runtime.host.client import EngineClient, read_answer
-from runtime.host.pending import ENDED, ERROR, OPEN, VALUE, Pending, Query
-from runtime.views import Counts, NodeStatus, Output, Progress, ResultRow, RunStatus, StoryEvent
+from runtime.host.pending import ENDED, OPEN, VALUE, Pending, Query
+from runtime.views import NodeStatus, Output, Progress, ResultRow, RunStatus, StoryEvent
 
 if TYPE_CHECKING:
     from runtime.flow import Node
@@ -56,7 +56,7 @@ async def answer_of(client: EngineClient, query: Query) -> Any:
 
 
 class AsyncHandle(Handle):
-    """Questions that are awaited. See `runtime.handle.SyncHandle`."""
+    """Questions that are awaited. See `runtime.handle_base.SyncHandle`."""
 
     __slots__ = ()
 
@@ -83,14 +83,17 @@ class AsyncHandle(Handle):
 
     async def _wait(self, timeout: float | None) -> None:
         if not await settled(self._client, self, timeout):
-            raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
+            raise self._late(timeout)
 
     async def _rows(self, which: str, node: int | str | None = None) -> list[ResultRow]:
-        found: list[ResultRow] = []
+        return await self._pages(partial(views.ask_results, self.run_id, node=node, which=which), views.read_results)
+
+    async def _pages(self, ask: Callable[[int], views.Request], read: Callable[[Any], list[T]]) -> list[T]:
+        found: list[T] = []
         first: int | None = 0
         while first is not None:
-            reply = await self._ask(views.ask_results(self.run_id, first, node, which))
-            found += views.read_results(reply)
+            reply = await self._ask(ask(first))
+            found += read(reply)
             first = reply.get("next")
         return found
 
@@ -143,14 +146,10 @@ class AsyncTaskHandle(AsyncHandle, Generic[R_co]):
         return status.progress or Progress(float(status.done), 1)
 
 
-class AsyncRunHandle(AsyncHandle):
+class AsyncRunHandle(RunFacts, AsyncHandle):
     """A run of a flow, or any run that was found again by its id. See `runtime.handle.RunHandle`."""
 
-    __slots__ = ("_foreign",)
-
-    def __init__(self, client: EngineClient, key: str | None = None, *, foreign: bool = False) -> None:
-        super().__init__(client, key)
-        self._foreign = foreign
+    __slots__ = ()
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self.result().__await__()
@@ -162,9 +161,7 @@ class AsyncRunHandle(AsyncHandle):
                 await self._wait_foreign(timeout)
             else:
                 await self._wait(timeout)
-        if self._state == ERROR:
-            raise outcome.error_of_cell(self, self._client, self.run_id)
-        return RunState(self._value[2])
+        return self._how_it_ended()
 
     @overload
     async def result(self, node: Node[T], timeout: float | None = ...) -> T: ...
@@ -211,8 +208,7 @@ class AsyncRunHandle(AsyncHandle):
 
     async def progress(self) -> Progress:
         """Ended nodes of all nodes."""
-        found = self._value[3] if self._state == ENDED else self._client.intake.counts.get(self.seq)
-        counts = Counts(*found) if found and not self._foreign else (await self.status()).counts
+        counts = self._counts() or (await self.status()).counts
         return Progress(counts.done, counts.total)
 
     async def node(self, name: Node[Any] | int | str) -> NodeStatus:
@@ -222,30 +218,17 @@ class AsyncRunHandle(AsyncHandle):
 
     async def nodes(self) -> list[NodeStatus]:
         """The table of all nodes now. Raises UnknownRun."""
-        found: list[NodeStatus] = []
-        first: int | None = 0
-        while first is not None:
-            reply = await self._ask(views.ask_nodes(self.run_id, first))
-            found += views.read_nodes(reply)
-            first = reply.get("next")
-        return found
+        return await self._pages(partial(views.ask_nodes, self.run_id), views.read_nodes)
 
     async def look(self, *, watch: bool) -> RunStatus:
         """Ask for the state; an end that was missed is noted. With `watch`, the engine says when the run ends."""
-        status = views.read_status(await self._ask(views.ask_status(self.run_id, watch=watch)))
-        if status.state != RunState.RUNNING:
-            self._client.settle(self, ENDED, [self.seq, self.run_id, str(status.state), list(status.counts)])
-        return status
+        return self._saw(views.read_status(await self._ask(views.ask_status(self.run_id, watch=watch))))
 
     async def _wait_foreign(self, timeout: float | None) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = None if timeout is None else loop.time() + timeout
-        interval = POLL_S
-        while not self._state:
-            left = interval if deadline is None else min(interval, deadline - loop.time())
-            if left <= 0:
-                raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
-            if not await settled(self._client, self, left):
-                with suppress(DiskFull):  # the run goes on when there is room
-                    await self.look(watch=False)
-                interval = min(POLL_MAX_S, interval * 2)
+        for interval in poll_intervals_s(timeout):
+            if await settled(self._client, self, interval):
+                return
+            with suppress(DiskFull):  # the run goes on when there is room
+                await self.look(watch=False)
+        if not self._state:
+            raise self._late(timeout)

@@ -5,34 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Final, Generic, Self, TypeVar, Unpack, overload
 
 from actors.protocol.errors import CallerError, QueueFull
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, settled
 from runtime.calls import BlobNeeded
 from runtime.config import Priority
-from runtime.dispatch import Dispatch
 from runtime.flow import Flow
-from runtime.host.client import EngineClient
-from runtime.mapping import Mapping
+from runtime.mapping import MapOptions, Mapping
 from runtime.registry import Options
-from runtime.submitter import flow_arguments, raise_if_refused
+from runtime.submitter_base import AsyncFn, Fn, P, R, SubmitterBase, flow_arguments, raise_if_refused
 
-P = ParamSpec("P")
-R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-Fn: TypeAlias = Callable[..., R]
-AsyncFn: TypeAlias = Callable[..., Coroutine[Any, Any, R]]
 
 SMALL_FLOW_NODES: Final = 2_000
 """Flows up to this size are made into a frame in the loop's thread (about 2 ms), larger ones in its executor."""
 
 
-class AsyncSubmitter:
+class AsyncSubmitter(SubmitterBase):
     """Submits with one set of options; made by `AsyncRuntime.options`, and the runtime itself is one."""
-
-    _client: EngineClient
-    _dispatch: Dispatch
 
     @overload
     async def submit(self, fn: Flow, /, *, run_id: str | None = ...) -> AsyncRunHandle: ...
@@ -107,54 +98,20 @@ class AsyncSubmitter:
 
     @overload
     def map(
-        self,
-        fn: AsyncFn[R],
-        /,
-        *iterables: Iterable[Any],
-        window: int | None = ...,
-        ordered: bool = ...,
-        chunk: int | None = ...,
-        return_exceptions: bool = ...,
+        self, fn: AsyncFn[R], /, *iterables: Iterable[Any], **options: Unpack[MapOptions]
     ) -> AsyncMapIterator[R]: ...
     @overload
-    def map(
-        self,
-        fn: Fn[R],
-        /,
-        *iterables: Iterable[Any],
-        window: int | None = ...,
-        ordered: bool = ...,
-        chunk: int | None = ...,
-        return_exceptions: bool = ...,
-    ) -> AsyncMapIterator[R]: ...
-
-    def map(
-        self,
-        fn: Callable[..., Any],
-        /,
-        *iterables: Iterable[Any],
-        window: int | None = None,
-        ordered: bool = True,
-        chunk: int | None = None,
-        return_exceptions: bool = False,
-    ) -> AsyncMapIterator[Any]:
+    def map(self, fn: Fn[R], /, *iterables: Iterable[Any], **options: Unpack[MapOptions]) -> AsyncMapIterator[R]: ...
+    def map(self, fn: Fn[Any], /, *iterables: Iterable[Any], **options: Unpack[MapOptions]) -> AsyncMapIterator[Any]:
         """A durable task for each item of an iterable; results with `async for`. See `runtime.submitter.Submitter.map`.
 
         The iterable is read in the loop's thread.
         """
-        return AsyncMapIterator(Mapping(self._dispatch, fn, iterables, window, ordered, chunk, return_exceptions))
+        return AsyncMapIterator(Mapping(self._dispatch, fn, iterables, **options))
 
     def options(self, **changes: Unpack[Options]) -> AsyncSubmitter:
         """Submit with other scheduling options, see `TaskOptions`. Raises ConfigurationError."""
-        return _Derived(self._client, self._dispatch.with_options(changes))
-
-
-class _Derived(AsyncSubmitter):
-    """A submitter with options changed."""
-
-    def __init__(self, client: EngineClient, dispatch: Dispatch) -> None:
-        self._client = client
-        self._dispatch = dispatch
+        return AsyncSubmitter(self._client, self._dispatch.with_options(changes))
 
 
 class AsyncMapIterator(Generic[R_co]):

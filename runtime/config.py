@@ -218,8 +218,8 @@ class RuntimeConfig:
         durability: "fsync" survives power loss, "os" survives the death of every process, "none" promises nothing.
         retention: How long finished runs are kept.
         salvage: Open a log that is corrupt in the middle, and report what was dropped, instead of refusing.
-        missing_handler: What happens to a task whose handler workers cannot find: "park" keeps it, visible, and goes on
-            with it when the handler appears; "fail" fails it.
+        missing_handler: What happens to a task whose handler workers cannot find: "park" keeps it, warns of it once for
+            each handler through the logger "mainspring", and goes on with it when the handler appears; "fail" fails it.
 
     Raises:
         ConfigurationError: A value is out of range or a node type is given twice.

@@ -14,11 +14,11 @@ for one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from actors.protocol import limits
-from actors.protocol.errors import CallerError, ConfigurationError, HandlerRefused
+from actors.protocol.errors import ConfigurationError, HandlerRefused
 from actors.protocol.graph import encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Shape
@@ -304,9 +304,3 @@ def check_run_id(run_id: str) -> None:
     if "/" in run_id or run_id.startswith(".") or not run_id.isprintable():
         why = "starts with a dot, or holds a slash or an unprintable character"
         raise ConfigurationError(f"run id {run_id!a} {why}")
-
-
-def refuse_flow_options(flow: Flow, kwargs: Sequence[str]) -> None:
-    """A flow takes no arguments."""
-    if kwargs:
-        raise CallerError(f"{flow!r} takes no arguments; options belong to its tasks or to Flow(name, ...)")

@@ -85,8 +85,8 @@ class Runtime(Submitter):
             os.fspath(state_dir), node_types or (), durability, retention or Retention(), salvage, missing_handler
         )
         self.config = config
-        self._client = new_client(config, starter)
-        self._dispatch = Dispatch(self._client, config, tasks or TaskRegistry())
+        client = new_client(config, starter)
+        super().__init__(client, Dispatch(client, config, tasks or TaskRegistry()))
         self._sigterm = SigtermGuard() if handle_sigterm else None
         try:
             self._client.start()

@@ -8,17 +8,17 @@ goes on when the state folder is opened again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun, WaitTimeout
+from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun
 from actors.protocol.states import RunState
 from runtime import outcome, views
-from runtime.handle_base import SyncHandle, node_name
-from runtime.host.pending import ENDED, ERROR, OPEN, VALUE
-from runtime.views import Counts, NodeStatus, Output, Progress, RunStatus, StoryEvent
+from runtime.handle_base import RunFacts, SyncHandle, node_name, poll_intervals_s
+from runtime.host.pending import ENDED, OPEN, VALUE
+from runtime.views import NodeStatus, Output, Progress, RunStatus, StoryEvent
 
 if TYPE_CHECKING:
     from runtime.flow import Node
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
-
-POLL_S = 0.1
-"""First interval at which the end of a run of another session is asked for; the engine also tells it by itself."""
-POLL_MAX_S = 1.0
 
 
 class TaskHandle(SyncHandle, Generic[R_co]):
@@ -161,14 +157,10 @@ class NodeView:
         return bool(client.answer_of(client.ask_cancel(self._run.run_id, number)))
 
 
-class RunHandle(SyncHandle):
+class RunHandle(RunFacts, SyncHandle):
     """A run of a flow, or any run that was found again by its id."""
 
-    __slots__ = ("_foreign",)
-
-    def __init__(self, client: EngineClient, key: str | None = None, *, foreign: bool = False) -> None:
-        super().__init__(client, key)
-        self._foreign = foreign
+    __slots__ = ()
 
     def wait(self, timeout: float | None = None) -> RunState:
         """Wait for the end of the run; does not raise when nodes failed.
@@ -187,9 +179,7 @@ class RunHandle(SyncHandle):
                 self._wait_foreign(timeout)
             else:
                 self._wait(timeout)
-        if self._state == ERROR:
-            raise outcome.error_of_cell(self, self._client, self.run_id)
-        return RunState(self._value[2])
+        return self._how_it_ended()
 
     @overload
     def result(self, node: Node[T], timeout: float | None = ...) -> T: ...
@@ -283,13 +273,6 @@ class RunHandle(SyncHandle):
         counts = self._counts() or self.status().counts
         return Progress(counts.done, counts.total)
 
-    def _counts(self) -> Counts | None:
-        """The latest counts that came by themselves."""
-        if self._state == ENDED:
-            return Counts(*self._value[3])
-        found = self._client.intake.counts.get(self.seq) if not self._foreign else None
-        return Counts(*found) if found else None
-
     def node(self, name: Node[Any] | int | str) -> NodeView:
         """Look at one node.
 
@@ -303,13 +286,7 @@ class RunHandle(SyncHandle):
 
     def nodes(self) -> list[NodeStatus]:
         """The table of all nodes, as the engine has it now. Raises UnknownRun."""
-        found: list[NodeStatus] = []
-        first: int | None = 0
-        while first is not None:
-            reply = self._ask(views.ask_nodes(self.run_id, first))
-            found += views.read_nodes(reply)
-            first = reply.get("next")
-        return found
+        return self._pages(partial(views.ask_nodes, self.run_id), views.read_nodes)
 
     def add_done_callback(self, call: Callable[[RunHandle], object]) -> None:
         """Be called when the run has ended; at once if it has.
@@ -322,24 +299,17 @@ class RunHandle(SyncHandle):
     # --- runs of other sessions -----------------------------------------------------------------------------------
 
     def _look(self, *, watch: bool) -> RunStatus:
-        """Ask for the state; an end that was missed is noted."""
-        status = views.read_status(self._ask(views.ask_status(self.run_id, watch=watch)))
-        if status.state != RunState.RUNNING:
-            self._client.settle(self, ENDED, [self.seq, self.run_id, str(status.state), list(status.counts)])
-        return status
+        """Ask for the state; an end that was missed is noted. With `watch`, the engine says when the run ends."""
+        return self._saw(views.read_status(self._ask(views.ask_status(self.run_id, watch=watch))))
 
     def _wait_foreign(self, timeout: float | None) -> None:
-        """The engine says when a run of another session ends; asking now and then is the net below."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        interval = POLL_S
-        while not self._state:
-            left = interval if deadline is None else min(interval, deadline - time.monotonic())
-            if left <= 0:
-                raise WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
-            if not self._client.wait(self, left):
-                with suppress(DiskFull):  # the run goes on when there is room
-                    self._look(watch=False)
-                interval = min(POLL_MAX_S, interval * 2)
+        for interval in poll_intervals_s(timeout):
+            if self._client.wait(self, interval):
+                return
+            with suppress(DiskFull):  # the run goes on when there is room
+                self._look(watch=False)
+        if not self._state:
+            raise self._late(timeout)
 
 
 def attach(client: EngineClient, run_id: str) -> RunHandle:

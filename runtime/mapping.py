@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from actors.protocol import limits
 from actors.protocol.errors import CallerError, ConfigurationError, PayloadError, PayloadTooLarge, TaskFailed
@@ -75,6 +75,15 @@ class Source:
         return found
 
 
+class MapOptions(TypedDict, total=False):
+    """Keywords of `map`; `runtime.submitter.Submitter.map` says what they mean."""
+
+    window: int | None
+    ordered: bool
+    chunk: int | None
+    return_exceptions: bool
+
+
 class Mapping:
     """One `map`: submits chunks, and gives out lists of results.
 
@@ -96,10 +105,10 @@ class Mapping:
         dispatch: Dispatch,
         fn: Callable[..., Any],
         iterables: tuple[Iterable[Any], ...],
-        window: int | None,
-        ordered: bool,
-        chunk: int | None,
-        return_exceptions: bool,
+        window: int | None = None,
+        ordered: bool = True,
+        chunk: int | None = None,
+        return_exceptions: bool = False,
     ) -> None:
         if not iterables:
             raise CallerError("map needs at least one iterable")

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, ParamSpec, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Unpack, overload
 
-from actors.protocol.errors import CallerError, QueueFull
+from actors.protocol.errors import QueueFull
 from runtime.calls import BlobNeeded
 from runtime.config import Priority
-from runtime.dispatch import Dispatch
 from runtime.flow import Flow
 from runtime.handle import RunHandle, TaskHandle
 from runtime.handle_base import Handle
 from runtime.host.client import EngineClient
-from runtime.host.pending import ERROR
-from runtime.host.submissions import fresh
 from runtime.iterate import MapIterator
-from runtime.mapping import Mapping
+from runtime.mapping import MapOptions, Mapping
 from runtime.registry import Options
-
-P = ParamSpec("P")
-R = TypeVar("R")
-Fn: TypeAlias = Callable[..., R]
-AsyncFn: TypeAlias = Callable[..., Coroutine[Any, Any, R]]
+from runtime.submitter_base import AsyncFn, Fn, P, R, SubmitterBase, flow_arguments, raise_if_refused
 
 
-class Submitter:
+class Submitter(SubmitterBase):
     """Submits with one set of options; made by `Runtime.options`, and the runtime itself is one."""
-
-    _client: EngineClient
-    _dispatch: Dispatch
 
     # --- submit ---------------------------------------------------------------------------------------------------
 
@@ -72,8 +62,7 @@ class Submitter:
             PayloadError: A value cannot be stored exactly; names its path. PayloadTooLarge: it is over the limit.
             CycleError: The flow has a cycle. DuplicateRun: the run id is taken.
             RuntimeClosed: The runtime was closed. DiskFull, LogFailed, EngineUnavailable: as they say; the message
-                tells
-                whether the submission may have been taken.
+                tells whether the submission may have been taken.
 
         What a crash leaves behind: after the return, the task, whatever crashes. Before, the task or nothing.
         """
@@ -140,38 +129,10 @@ class Submitter:
     # --- map ------------------------------------------------------------------------------------------------------
 
     @overload
-    def map(
-        self,
-        fn: AsyncFn[R],
-        /,
-        *iterables: Iterable[Any],
-        window: int | None = ...,
-        ordered: bool = ...,
-        chunk: int | None = ...,
-        return_exceptions: bool = ...,
-    ) -> MapIterator[R]: ...
+    def map(self, fn: AsyncFn[R], /, *iterables: Iterable[Any], **options: Unpack[MapOptions]) -> MapIterator[R]: ...
     @overload
-    def map(
-        self,
-        fn: Fn[R],
-        /,
-        *iterables: Iterable[Any],
-        window: int | None = ...,
-        ordered: bool = ...,
-        chunk: int | None = ...,
-        return_exceptions: bool = ...,
-    ) -> MapIterator[R]: ...
-
-    def map(
-        self,
-        fn: Callable[..., Any],
-        /,
-        *iterables: Iterable[Any],
-        window: int | None = None,
-        ordered: bool = True,
-        chunk: int | None = None,
-        return_exceptions: bool = False,
-    ) -> MapIterator[Any]:
+    def map(self, fn: Fn[R], /, *iterables: Iterable[Any], **options: Unpack[MapOptions]) -> MapIterator[R]: ...
+    def map(self, fn: Fn[Any], /, *iterables: Iterable[Any], **options: Unpack[MapOptions]) -> MapIterator[Any]:
         """A durable task for each item of an iterable, which may be endless; results as an iterator.
 
         Nothing is submitted before the first result is asked for, and the iterable is read no further than `window`
@@ -180,10 +141,12 @@ class Submitter:
         Args:
             fn: A task, an importable function or a `functools.partial` of one.
             iterables: One gives `fn(item)`, several give `fn(*items)` until the shortest ends.
-            window: Items submitted and not yet taken, at most; None for `limits.MAP_WINDOW_ITEMS`.
-            ordered: Results in the order of the items, or as they arrive.
-            chunk: Items in one message; None adapts it to the speed of the iterable and of the tasks.
-            return_exceptions: Give the exception of a failed item as its result, instead of raising it at its place.
+            options: How it goes on, by keyword.
+                window: Items submitted and not yet taken, at most; None (the default) for `limits.MAP_WINDOW_ITEMS`.
+                ordered: Results in the order of the items (the default), or as they arrive.
+                chunk: Items in one message; None (the default) adapts it to the speed of the iterable and of the tasks.
+                return_exceptions: Give the exception of a failed item as its result. The default is to raise it at its
+                place.
 
         Raises:
             HandlerRefused, UnknownNodeType, ConfigurationError: At once. TaskFailed, PayloadError: while iterating.
@@ -191,7 +154,7 @@ class Submitter:
         What a crash leaves behind: the items that were submitted; they are run when the folder is opened again, and
         their results are kept as the retention rule says.
         """
-        return MapIterator(Mapping(self._dispatch, fn, iterables, window, ordered, chunk, return_exceptions))
+        return MapIterator(Mapping(self._dispatch, fn, iterables, **options))
 
     def options(self, **changes: Unpack[Options]) -> Submitter:
         """Submit with other scheduling options: `rt.options(priority="high", timeout=5).submit(fn, x)`.
@@ -202,15 +165,7 @@ class Submitter:
         Raises:
             ConfigurationError: An option is unknown or out of range.
         """
-        return _Derived(self._client, self._dispatch.with_options(changes))
-
-
-class _Derived(Submitter):
-    """A submitter with options changed."""
-
-    def __init__(self, client: EngineClient, dispatch: Dispatch) -> None:
-        self._client = client
-        self._dispatch = dispatch
+        return Submitter(self._client, self._dispatch.with_options(changes))
 
 
 def _await_durable(client: EngineClient, handle: Handle) -> None:
@@ -218,20 +173,3 @@ def _await_durable(client: EngineClient, handle: Handle) -> None:
     wait = client.acknowledged(handle.seq)
     client.wait(wait)
     raise_if_refused(wait._state, wait._value, handle)
-
-
-def raise_if_refused(state: int, error: Any, handle: Handle) -> None:
-    """Raise the error of a submission that was rejected, or whose acknowledgement cannot come now."""
-    if handle._state == ERROR:
-        raise fresh(handle._value)
-    if state == ERROR and not handle._state:
-        lost = fresh(error)
-        lost.add_note(f"run {handle.run_id} was sent and not acknowledged: it may be taken when the engine goes on")
-        raise lost
-
-
-def flow_arguments(flow: Flow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The options of a flow's submission; refuses everything else."""
-    if args or set(kwargs) - {"run_id"}:
-        raise CallerError(f"{flow!r} takes no arguments but run_id; options belong to its tasks or to Flow(name, ...)")
-    return {"run_id": kwargs.get("run_id")}

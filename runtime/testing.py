@@ -249,6 +249,8 @@ class InlineEngine:
                 self._backlog.append((effect.frame.encode() + orjson.dumps(effect.body), effect.control))
             elif isinstance(effect, msg.Grant):
                 self._lease(effect)
+            elif isinstance(effect, fx.Announce):
+                self._backlog.append((b"Y" + orjson.dumps([effect.text, effect.code]), True))
             elif isinstance(effect, fx.ForgetRun):
                 self._blobs.remove_run(effect.run_key)
 

@@ -281,6 +281,14 @@ class EngineUnavailable(EnvironmentFault):
     retryable = True
 
 
+class HandlerMissing(EnvironmentFault):
+    """Workers cannot import a handler. Its tasks wait, and go on when they can. Announced in the log, not raised."""
+
+    code = "MS209"
+    hint = "put its module where workers can import it; else cancel its tasks, or open with missing_handler='fail'"
+    retryable = True
+
+
 # --- bug --------------------------------------------------------------------------------------------------------
 
 

@@ -100,9 +100,13 @@ class KindTable:
 
     Bounded by `limits.KINDS_MAX`: when it is full, those that nothing refers to any more are forgotten. A number is
     never given twice, because workers know kinds by it.
+
+    `stuffed` says that all were found to be in use: nobody looks again until the owner, who knows when that may have
+    changed, takes the word back.
     """
 
     def __init__(self) -> None:
+        self.stuffed = False
         self._by_text: dict[bytes, Kind] = {}
         self._last_no = 0
 
@@ -129,6 +133,8 @@ class KindTable:
         return kind
 
     def _make_room(self, in_use: Callable[[], Iterable[Kind]]) -> None:
-        self._by_text = {kind.text: kind for kind in in_use()}
-        if len(self._by_text) >= limits.KINDS_MAX:
+        if not self.stuffed:
+            self._by_text = {kind.text: kind for kind in in_use()}
+            self.stuffed = len(self._by_text) >= limits.KINDS_MAX
+        if self.stuffed:
             raise CallerError(f"more than {limits.KINDS_MAX:,} different functions and options are in use")

@@ -35,7 +35,6 @@ import logging
 import os
 import threading
 import time
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -47,6 +46,7 @@ from actors.protocol.errors import (
     DiskFull,
     EngineUnavailable,
     EnvironmentFault,
+    HandlerMissing,
     InternalError,
     LogFailed,
     MainspringError,
@@ -54,6 +54,7 @@ from actors.protocol.errors import (
     WaitTimeout,
 )
 from runtime.errors import error_of
+from runtime.host.forks import call_in_forks
 from runtime.host.pending import ERROR, VALUE, Pending, Query
 from runtime.host.reader import SPIN_NS, Reader, call_hooks
 from runtime.host.submissions import Submissions, fresh
@@ -132,7 +133,7 @@ class EngineClient(Submissions):
             self.settle_all()
             raise
         self.refusal = None
-        _refuse_in_forks(self)
+        call_in_forks(self.forget)
 
     def attach_thread(self) -> None:
         """For blocking callers: a daemon thread reads what no waiting caller reads."""
@@ -204,7 +205,10 @@ class EngineClient(Submissions):
         call_hooks(*woken)
 
     def forget(self) -> None:
-        """In a fork of the program: nothing here works any more, and nothing of the parent's is touched."""
+        """In a fork of the program: nothing here works any more, and nothing of the parent's is touched.
+
+        A fork has neither the threads nor the link: it must say so instead of hanging.
+        """
         self.lock = threading.Lock()
         self.closing = self.closed = self.reader.stopped = True
         self.refusal = RuntimeClosed(f"this runtime belongs to another process; this is its fork {os.getpid()}")
@@ -288,6 +292,9 @@ class EngineClient(Submissions):
             _LOG.warning("engine: %s", text)
             return
         error = error_of({"code": code, "message": text, "args": more[0] if more else ()})
+        if isinstance(error, HandlerMissing):  # the engine itself is well
+            _LOG.warning("%s", error)
+            return
         self._last_words = error
         if self._connected.done():  # else `start` raises it
             _LOG.warning("engine: %s", error)
@@ -377,15 +384,3 @@ def _obituary(news: dict[str, Any]) -> str:
     code = os.waitstatus_to_exitcode(status) if status >= 0 else status
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return f"the {'spawner' if news['did'] == 'spawner_exited' else 'engine'} process {how}"
-
-
-def _refuse_in_forks(client: EngineClient) -> None:
-    """A fork has neither the threads nor the link: it must say so instead of hanging. One weak hook per runtime."""
-    known = weakref.ref(client)
-
-    def in_child() -> None:
-        found = known()
-        if found is not None:
-            found.forget()
-
-    os.register_at_fork(after_in_child=in_child)

@@ -133,18 +133,19 @@ def kill_marked(mark: str) -> int:
     carry the mark, in whatever session or group they are. Returns how many were killed. Not found is who cleared its
     environment.
     """
-    wanted, killed, quiet = mark.encode(), 0, 0
+    wanted, quiet = mark.encode(), 0
+    killed: set[int] = set()
     for _ in range(_ROUNDS_MAX):
         found = [pid for pid in _pids() if pid != os.getpid() and wanted in _environment(pid)]
         for pid in found:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        killed += len(found)
+        killed.update(found)  # one that is dying may be seen again
         quiet = 0 if found else quiet + 1
         if quiet == _QUIET_ROUNDS:
             break
         time.sleep(_ROUND_S)
-    return killed
+    return len(killed)
 
 
 def _environment(pid: int) -> list[bytes]:

@@ -19,7 +19,6 @@ import socket
 import subprocess
 import sys
 import threading
-import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any, Final
 from actors.protocol.errors import EngineUnavailable
 from runtime.host import kernel
 from runtime.host.channel import Channel
+from runtime.host.forks import call_in_forks
 
 ENGINE_ENTRY: Final = "runtime.host.engine_process:run"
 WORKER_ENTRY: Final = "runtime.host.worker_main:run"
@@ -88,7 +88,7 @@ class Launcher:
         finally:
             theirs.close()
         self._channel = Channel(ours)
-        _forget_in_forks(self)
+        call_in_forks(self.abandon)
 
     def start_engine(self, config: dict[str, Any], fds: Sequence[int], entry: str = ENGINE_ENTRY) -> None:
         """Ask for an engine process; the descriptors are copied and stay the caller's.
@@ -247,15 +247,3 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
-
-
-def _forget_in_forks(launcher: Launcher) -> None:
-    """A fork of the host lets go of our socket and of the spawner, which belong to its parent."""
-    known = weakref.ref(launcher)
-
-    def in_child() -> None:
-        found = known()
-        if found is not None:
-            found.abandon()
-
-    os.register_at_fork(after_in_child=in_child)

@@ -119,17 +119,16 @@ class RingPlan(NamedTuple):
         return int(words[(slot if slot > self.slots else self.slots_stop) - 1])
 
 
-class RingWriter:
-    """The writing end."""
+class _RingEnd:
+    """What both ends know: the block, and the plan taken apart into attributes."""
 
     __slots__ = (
-        "_memory", "_words", "_tail", "_head", "_slots_first", "_slots_stop", "_slots_count",
-        "_data_first", "_data_stop", "_data_bytes", "_frame_bytes_max", "_checked",
-        "_slot", "_offset", "_lap", "_slot_limit", "_offset_limit", "refused",
+        "_memory", "_words", "_head", "_slots_first", "_slots_stop", "_slots_count",
+        "_data_first", "_data_stop", "_data_bytes", "_checked", "tail",
     )  # fmt: skip
 
     def __init__(self, memory: mmap.mmap, words: memoryview, plan: RingPlan, *, checked: bool) -> None:
-        """Write to the ring that `plan` describes.
+        """One end of the ring that `plan` describes.
 
         Args:
             memory: the whole block.
@@ -139,7 +138,7 @@ class RingWriter:
         """
         self._memory = memory
         self._words = words
-        self._tail = plan.tail
+        self.tail = plan.tail
         self._head = plan.head
         self._slots_first = plan.slots
         self._slots_stop = plan.slots_stop
@@ -147,8 +146,18 @@ class RingWriter:
         self._data_first = plan.data
         self._data_stop = plan.stop
         self._data_bytes = plan.data_bytes
-        self._frame_bytes_max = plan.frame_bytes_max
         self._checked = checked
+
+
+class RingWriter(_RingEnd):
+    """The writing end."""
+
+    __slots__ = ("_frame_bytes_max", "_lap", "_offset", "_offset_limit", "_slot", "_slot_limit", "refused")
+
+    def __init__(self, memory: mmap.mmap, words: memoryview, plan: RingPlan, *, checked: bool) -> None:
+        """Go on writing where the writer before stopped."""
+        super().__init__(memory, words, plan, checked=checked)
+        self._frame_bytes_max = plan.frame_bytes_max
         self._slot = self._slot_limit = words[plan.tail]
         end = plan.end_before(words, self._slot)
         self._offset = self._offset_limit = plan.data + end % plan.data_bytes  # the first frame looks for room
@@ -173,7 +182,7 @@ class RingWriter:
             words[slot + self._slots_count] = xxh3_64_intdigest(frame, end)
         self._offset = stop
         self._slot = slot = slot + 1
-        words[self._tail] = slot
+        words[self.tail] = slot
         return True
 
     def write_many(self, frames: Sequence[bytes]) -> int:
@@ -227,7 +236,7 @@ class RingWriter:
             words[slot + self._slots_count : slot + self._slots_count + count] = memoryview(checks)
         self._offset = stop
         self._slot = slot = slot + count
-        words[self._tail] = slot
+        words[self.tail] = slot
         return count
 
     def _write_slowly(self, frame: bytes) -> bool:
@@ -253,7 +262,7 @@ class RingWriter:
         self._offset_limit = self._offset = stop
         self._lap = end - stop
         self._slot = slot = slot + 1
-        words[self._tail] = slot
+        words[self.tail] = slot
         return True
 
     def _look_for_room(self) -> int:
@@ -277,29 +286,14 @@ class RingWriter:
         return int(bytes_free)
 
 
-class RingReader:
+class RingReader(_RingEnd):
     """The reading end. It has something to read while the word `tail` of the block differs from `slot`."""
 
-    __slots__ = (
-        "_memory", "_words", "_head", "_slots_first", "_slots_stop", "_slots_count",
-        "_data_first", "_data_stop", "_data_bytes", "_frame_bytes_max", "_checked",
-        "_offset", "_at", "tail", "slot", "rereads",
-    )  # fmt: skip
+    __slots__ = ("_at", "_offset", "rereads", "slot")
 
     def __init__(self, memory: mmap.mmap, words: memoryview, plan: RingPlan, *, checked: bool) -> None:
-        """Read from the ring that `plan` describes; arguments as for `RingWriter`."""
-        self._memory = memory
-        self._words = words
-        self.tail = plan.tail
-        self._head = plan.head
-        self._slots_first = plan.slots
-        self._slots_stop = plan.slots_stop
-        self._slots_count = plan.slots_count
-        self._data_first = plan.data
-        self._data_stop = plan.stop
-        self._data_bytes = plan.data_bytes
-        self._frame_bytes_max = plan.frame_bytes_max
-        self._checked = checked
+        """Go on reading where the reader before stopped."""
+        super().__init__(memory, words, plan, checked=checked)
         self.slot = words[plan.head]
         self._at = plan.end_before(words, self.slot)
         self._offset = plan.data + self._at % plan.data_bytes

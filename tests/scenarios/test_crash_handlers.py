@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from runtime import Flow, NodeState, NodeType, RunState, Runtime
-from runtime.errors import TaskFailed
+from runtime.errors import HandlerMissing, TaskFailed
 from tests.scenarios import handlers
 from tests.scenarios.record import log_of
 from tests.scenarios.waiting import await_lines, until, words
@@ -167,6 +168,37 @@ def test_s10_a_handler_that_appears_while_the_engine_runs_is_found(state_dir: Pa
         assert [h.result(timeout=30) for h in parked] == [str(i) for i in range(100)]
     assert words(runs) == {str(i): 1 for i in range(100)}
     assert log_of(state_dir).attempts == []
+
+
+def test_s10_who_waits_for_a_handler_that_is_gone_is_told_once(
+    state_dir: Path, tmp_path: Path, code: Code, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = tmp_path / "runs"
+    code.write(WHOLE)
+    task = code.load()
+    code.write(None)
+    results: list[str] = []
+
+    def told() -> list[str]:
+        return [r.getMessage() for r in caplog.records if r.name == "mainspring" and r.levelname == "WARNING"]
+
+    with Runtime(state_dir, node_types=[NodeType("default", workers=2)]) as rt:
+        parked = rt.submit(task, str(runs), "first")
+        waiting = threading.Thread(target=lambda: results.append(parked.result(timeout=60)))
+        waiting.start()
+        (warning,) = until(told, "a warning")
+        assert waiting.is_alive()
+        assert f"{code.name}:mark_here" in warning
+        assert f"ModuleNotFoundError: No module named '{code.name}'" in warning
+        assert HandlerMissing.hint in warning
+        others = [rt.submit(task, str(runs), str(i)) for i in range(10)]
+        others.append(rt.options(timeout=60.0).submit(task, str(runs), "other options"))
+        until(lambda: all(h.status().state == NodeState.PARKED for h in others), "all to be parked")
+        code.write(WHOLE)
+        waiting.join(30)
+        assert results == ["first"]
+        assert others[-1].result(timeout=30) == "other options"
+    assert told() == [warning]
 
 
 def test_s10_work_of_a_node_type_that_is_gone_waits_visibly_until_it_is_back(state_dir: Path, tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import orjson
+import pytest
 
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.log_messages import LogBroken, NoSpace
-from tests.unit.actors.rig import Rig, kind
+from tests.unit.actors.rig import Rig, kind, node_type
 
 
 def test_nothing_is_told_before_it_is_durable_but_work_goes_on() -> None:
@@ -121,6 +122,43 @@ def test_a_missing_handler_parks_the_task_visibly() -> None:
     rig.fail(worker, serial, node, "no-handler")
     assert "no handler" in rig.ask("why", run="s-1")["text"]
     assert rig.told("F") == []
+
+
+def test_a_missing_handler_is_announced_once_for_each_node_type() -> None:
+    rig = Rig(node_type(), node_type("gpu"))
+    rows = [[seq, seq % 3, seq] for seq in range(1, 10)]
+    kinds = [kind(), kind(timeout_ns=10**12), kind(node_type="gpu")]
+    rig.say(*(msg.KindDefined("s", number, data) for number, data in enumerate(kinds)))
+    rig.say(msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    for _ in range(3):
+        while leases := rig.leases():
+            for worker, serial, node in leases:
+                rig.fail(worker, serial, node, "no-handler")
+        rig.later(limits.PARKED_LOOK_MAX_NS)
+    said = rig.taken(fx.Announce)
+    assert [effect.code for effect in said] == ["MS209", "MS209"]
+    assert [effect.text for effect in sorted(said)] == [
+        f"workers of '{name}' cannot import the handler m:f: ValueError: no; its tasks wait"
+        for name in ("default", "gpu")
+    ]
+
+
+def test_what_was_announced_of_handlers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "KINDS_MAX", 4)
+    rig = Rig()
+    rig.core.scheduler.book.runs_max = 1
+    for seq in range(1, 20):
+        row = [seq, 1, 1]
+        data = kind(handler=f"m:f{seq}")
+        rig.say(msg.KindDefined("s", 1, data), msg.TasksSubmitted("s", [row], orjson.dumps([row])))
+        ((worker, serial, node),) = rig.leases()
+        failure = {"kind": "no-handler", "type": "ImportError", "message": "no", "traceback": ""}
+        rig.say(msg.WorkerFailed(worker, [[serial, seq, node, rig.now_ns, rig.now_ns + 5, failure]]))
+        rig.say(msg.CancelAsked("s", seq, f"s-{seq}", None), msg.Told(rig.core.scheduler.lsn))
+        for replacement in rig.taken(fx.StartWorker):
+            rig.say(msg.WorkerHello(replacement.worker, 1))
+        assert len(rig.core.scheduler.handlers_announced) <= limits.KINDS_MAX
+    assert len(rig.taken(fx.Announce)) == 19
 
 
 def test_s10_parked_work_is_found_when_its_handler_appears() -> None:

@@ -13,8 +13,10 @@ from actors.protocol import limits
 from runtime.errors import (
     DiskFull,
     EngineUnavailable,
+    HandlerMissing,
     InternalError,
     LogCorrupt,
+    LogFailed,
     MainspringError,
     MissingNode,
     RuntimeClosed,
@@ -383,6 +385,36 @@ def test_a_fault_that_a_restart_does_not_mend_is_final(client: EngineClient, eng
     with pytest.raises(MainspringError, match="fsync failed"):
         client.ask("status", {})
     client.close(True, 5.0)
+
+
+def test_a_missing_handler_is_warned_of_and_is_no_fault_of_the_engine(
+    client: EngineClient, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.say("Y", ["fsync failed", "MS207"], control=True)
+    engine.say("Y", ["no handler m:f", "MS209"], control=True)
+    engine.die(256)
+    until(lambda: client.refusal is not None)
+    assert isinstance(client.refusal, LogFailed), "its last words are about the engine"
+    (warning,) = [record.message for record in caplog.records if "m:f" in record.message]
+    assert HandlerMissing.hint in warning
+
+
+def test_a_handler_that_is_missing_already_at_the_start_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    engine = FakeEngine(hello=False)
+    client = EngineClient(engine, "s", None)
+    start = engine.start
+
+    def start_without_handler() -> Any:
+        ends = start()
+        engine.say("Y", ["no handler m:f", "MS209"], control=True)
+        engine.say("H", {"acked_seq": 0, "recovery": {}}, control=True)
+        return ends
+
+    engine.start = start_without_handler  # type: ignore[method-assign]
+    client.start()
+    client.attach_thread()
+    close(client, engine)
+    assert "no handler m:f" in caplog.text
 
 
 def test_a_bug_of_the_engine_is_answered_by_a_restart(client: EngineClient, engine: FakeEngine) -> None:

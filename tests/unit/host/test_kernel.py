@@ -46,6 +46,16 @@ def test_marked_processes_are_killed_wherever_they_are() -> None:
         other.kill()
 
 
+def test_one_that_takes_its_time_to_die_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([[b"MARK=1"]] * 3)
+    monkeypatch.setattr(kernel, "_pids", lambda: [7])
+    monkeypatch.setattr(kernel, "_environment", lambda pid: next(looks, []))
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(kernel.os, "kill", lambda *signalled: sent.append(signalled))
+    assert kernel.kill_marked("MARK=1") == 1
+    assert sent == [(7, signal.SIGKILL)] * 3
+
+
 def _runs(pid: int) -> bool:
     """Whether it is there and no zombie, which its new parent has not reaped yet."""
     try:

@@ -30,6 +30,8 @@ def program(rt: Runtime, flow: Flow) -> None:
     reveal_type(rt.submit(transform, [1], priority=Priority.HIGH))  # TaskHandle[int]
     reveal_type(rt.submit(fetch, "x"))                           # TaskHandle[str]
     reveal_type(rt.submit_nowait(fetch, "x", timeout=1.0))       # TaskHandle[str]
+    reveal_type(rt.submit_nowait(plain, 1, b="x"))               # TaskHandle[float]
+    reveal_type(rt.options(priority="low").submit_nowait(flow))  # RunHandle
     reveal_type(rt.submit(plain, 1, b="x").result())             # float
     reveal_type(rt.options(priority="high").submit(plain, 1))    # TaskHandle[float]
     reveal_type(rt.map(math.sqrt, [1.0]))                        # MapIterator[float]
@@ -42,6 +44,9 @@ def program(rt: Runtime, flow: Flow) -> None:
     rt.submit(plain, "wrong")                                    # error
     rt.submit(transform, 1)                                      # error
     rt.submit(plain)                                             # error
+    rt.submit_nowait(plain, "wrong")                             # error
+    rt.map(math.sqrt, [1.0], windows=3)                          # error
+    rt.map(math.sqrt, [1.0], window="wide")                      # error
     rt.options(priority="high").submit(plain, "wrong")           # error
     rt.options(colour="red")                                     # error
     transform("wrong")                                           # error
@@ -53,6 +58,8 @@ async def asynchronous(rt: AsyncRuntime) -> None:
     reveal_type(rt.submit_nowait(plain, 1))                      # AsyncTaskHandle[float]
     async for root in rt.map(math.sqrt, [1.0]):
         reveal_type(root)                                        # float
+    reveal_type(rt.map(fetch, ["x"], window=None, chunk=4))      # AsyncMapIterator[str]
+    rt.map(fetch, ["x"], windows=3)                              # error
     await rt.submit(plain, "wrong")                              # error
 """
 

@@ -22,7 +22,7 @@ def test_tasks_run_in_this_process() -> None:
     assert not os.path.exists(folder)
 
 
-def test_a_handler_that_is_missing_is_parked() -> None:
+def test_a_handler_that_is_missing_is_parked_and_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     with inline_runtime() as rt:
         flow = Flow()
         flow.add(add_one, 1)
@@ -31,6 +31,7 @@ def test_a_handler_that_is_missing_is_parked() -> None:
         with pytest.raises(WaitTimeout):
             run.wait(0.1)
         assert "no handler" in run.node(0).why()
+    assert caplog.text.count("cannot import the handler no.such.module:fn") == 1
 
 
 @pytest.mark.slow
