@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from actors.persister import Persister
 from actors.pool import WorkerPool
-from actors.pool_size import balance
+from actors.pool_size import ask_results, balance
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import log_messages as log
@@ -253,6 +253,8 @@ class EngineCore:
                 self._effects += pool.lease(grants, self._now_ns)
             if queue.size or pool.uneven:
                 told += [m for m in balance(pool, queue.size) if not self._take(m)]
+            if len(pool.workers) > 1:
+                self._effects += ask_results(pool, queue.size)
         return told
 
     def _commit(self, events: list[Any]) -> None:

@@ -7,6 +7,8 @@ same: decide, log, change the run, queue what became ready, tell.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -59,8 +61,9 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
     lsn = scheduler.log(RecordType.COMPLETED, raw)
     tell: dict[str, list[Any]] = {}
     offset = scheduler.wall_ns - scheduler.now_ns
-    group_bytes = len(raw) // len(message.groups)
-    for run, nodes, values, _, _ in message.groups:
+    groups = _by_run(message.groups)
+    group_bytes = len(raw) // len(groups)
+    for run, nodes, values in groups:
         if run.rare.spawned:
             for node, count, fresh in growth.attach_spawned(scheduler, run, nodes):
                 scheduler.note(run, node, "spawned", f"{count} nodes")
@@ -84,6 +87,21 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
             scheduler._finish(run)
     for session, body in tell.items():
         scheduler.put(fx.Tell(session, "R", body, lsn))
+
+
+def _by_run(groups: list[msg.FinishedGroup]) -> list[tuple[Run, Sequence[int], list[Any]]]:
+    """Results of one run that stand in a row, as one: what they make ready is then given out as one, too."""
+    found: list[tuple[Run, Sequence[int], list[Any]]] = []
+    for run, members in groupby(groups, key=_run_of):
+        parts = list(members)
+        if len(parts) == 1:
+            found.append((run, parts[0][1], parts[0][2]))
+        else:
+            found.append((run, [n for part in parts for n in part[1]], [v for part in parts for v in part[2]]))
+    return found
+
+
+_run_of = itemgetter(0)
 
 
 def _submitted_part(run: Run, nodes: Sequence[int], values: list[Any]) -> list[Any]:

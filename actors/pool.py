@@ -21,11 +21,11 @@ from typing import Any, Final
 from actors.policy.prefetch import capacity, smoothed, spread
 from actors.pool_size import look_at_starts
 from actors.pool_stop import escalate_due, give_back, observed, plan_watch, revoked, stop_leases, take_back
-from actors.pool_worker import PoolWorker, guilty_of
+from actors.pool_worker import PoolWorker, finish_leases, guilty_of
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from actors.protocol.errors import InvariantBroken, ProtocolError
+from actors.protocol.errors import InvariantBroken
 from actors.protocol.places import unpacked
 from actors.protocol.states import WorkerEvent, WorkerState
 
@@ -189,17 +189,12 @@ class WorkerPool:
         for row in message.groups:
             serial, run_no, nodes, values, started_ns, ends = row
             count = len(values)
-            group = worker.book.finish(serial, count)
-            if group is None:
+            mine = finish_leases(worker, serial, run_no, unpacked(nodes, count))
+            if mine is None:
                 whole = False
                 finished += self._finish_singly(worker, row)
                 continue
-            at = serial - group.base
-            mine = group.nodes[at : at + count]
-            theirs = unpacked(nodes, count)
-            if group.run.no != run_no or mine[0] != theirs[0] or mine[-1] != theirs[-1]:
-                raise ProtocolError(f"worker {worker.id} answered for other nodes than lease {serial} has")
-            finished.append((group.run, mine, values, started_ns, ends))
+            finished.append((*mine, values, started_ns, ends))
             self.measured(ends[-1] / count)
             worker.tasks += count
             worker.passed = max(worker.passed, serial + count - 1)

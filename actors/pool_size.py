@@ -1,13 +1,16 @@
-"""How many workers a pool has, and who holds what: growing, shrinking, and taking work from a worker that is stuck.
+"""How many workers a pool has, and who holds what: growing, shrinking, and what idle workers get from busy ones.
 
-Called for a pool when work was given out; returns what it asks for. Work is taken back by compare-and-set on the lease
-table, so a task that was claimed meanwhile stays where it is.
+Called for a pool when work was given out; returns what it asks for. A worker that is idle, or soon will be, gets half
+of what one that holds much, or is stuck, has not started; it is taken back by compare-and-set on the lease table, so a
+task that was claimed meanwhile stays where it is. And it gets what the results of the others make ready, without
+waiting until they have a batch full of them: those are asked to send soon (`ask_results`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.policy.prefetch import HUNGRY_NS
 from actors.pool_worker import PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -18,6 +21,11 @@ if TYPE_CHECKING:
 
 STUCK_NS: Final = 3_000_000
 """A worker without a result for so long does not need the tasks it holds ahead; idle ones may take them."""
+STEAL_WORK_NS: Final = 400_000
+"""Work ahead, by its usual duration, of which an idle worker may take half without waiting for that: three times what
+the taking costs."""
+STEAL_AFTER_NS: Final = 250_000
+"""Between two tries: about what a worker claims at a time, and cannot be taken."""
 GROW_NS: Final = 20_000_000
 """Waiting work per worker above which the pool grows."""
 IDLE_NS: Final = 30_000_000_000
@@ -34,11 +42,15 @@ def balance(pool: WorkerPool, ready: int) -> list[Any]:
     total = len(able) + pool.wanted
     if waiting and total < pool.workers_max:
         out += _grow(pool, able, waiting, total)
-    idle = [w for w in able if not w.book.held]
-    if idle and not ready:
+    if not ready and any(_is_hungry(pool, w) for w in able):
         out += _steal(pool, able)
-        out += _shrink(pool, idle, len(able))
+        out += _shrink(pool, [w for w in able if not w.book.held], len(able))
     return out
+
+
+def _is_hungry(pool: WorkerPool, worker: PoolWorker) -> bool:
+    held = worker.book.held
+    return not held or 0 < held * pool.average_ns < HUNGRY_NS
 
 
 def _grow(pool: WorkerPool, able: list[PoolWorker], waiting: int, total: int) -> list[Any]:
@@ -56,17 +68,31 @@ def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:
     if not victims:
         return []
     victim = max(victims, key=lambda w: w.book.held)
-    due = victim.progress_ns + STUCK_NS
+    much = pool.average_ns * (victim.book.held - pool.slots) >= STEAL_WORK_NS
+    due = victim.stolen_ns + STEAL_AFTER_NS if much else victim.progress_ns + STUCK_NS
     if due > pool.now_ns:
         return [fx.WakeAt(due)]
     serials = victim.book.open_serials()[pool.slots :]
     victim.revoking = victim.stuck = True
-    victim.progress_ns = pool.now_ns
+    victim.progress_ns = victim.stolen_ns = pool.now_ns
     return [fx.Revoke(victim.id, tuple(serials[len(serials) // 2 :]))]
 
 
+def ask_results(pool: WorkerPool, ready: int) -> list[Any]:
+    """While a worker is hungry and nothing is ready, busy ones send results of a graph soon."""
+    hungry = not ready and any(w.state is WorkerState.READY and _is_hungry(pool, w) for w in pool.workers.values())
+    out: list[Any] = []
+    for worker in pool.workers.values():
+        oldest = worker.book.oldest if hungry else None
+        wanted = oldest is not None and bool(oldest.run.waits)
+        if wanted is not worker.results_asked:
+            worker.results_asked = wanted
+            out.append(fx.AskResults(worker.id, wanted))
+    return out
+
+
 def _shrink(pool: WorkerPool, idle: list[PoolWorker], total: int) -> list[Any]:
-    if total <= pool.workers_min:
+    if total <= pool.workers_min or not idle:
         return []
     oldest = min(idle, key=lambda w: w.idle_since_ns)
     due = oldest.idle_since_ns + IDLE_NS

@@ -5,11 +5,13 @@ States: `actors.protocol.states.WORKER_TABLE`. Stages of an escalation: 1 asked,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from actors.policy.leases import LeaseBook
 from actors.protocol import limits
 from actors.protocol import messages as msg
+from actors.protocol.errors import ProtocolError
 from actors.protocol.states import WORKER_TABLE, WorkerEvent, WorkerState, step
 from actors.run import Run
 
@@ -48,8 +50,10 @@ class PoolWorker:
         "pid",
         "passed",
         "progress_ns",
+        "results_asked",
         "revoking",
         "state",
+        "stolen_ns",
         "stops",
         "stuck",
         "tasks",
@@ -65,6 +69,8 @@ class PoolWorker:
         self.progress_ns = self.idle_since_ns = now_ns
         self.busy_since_ns = 0
         self.revoking = False
+        self.results_asked = False
+        self.stolen_ns = 0
         self.stuck = False
         self.frozen_ns = 0
         self.passed = 0
@@ -90,6 +96,29 @@ class PoolWorker:
     def move(self, event: WorkerEvent) -> None:
         """Step the worker's state machine."""
         self.state = step(WORKER_TABLE, self.state, event, f"worker {self.id}, pid {self.pid}")
+
+
+def finish_leases(
+    worker: PoolWorker, serial: int, run_no: int, nodes: Sequence[int]
+) -> tuple[Run, Sequence[int]] | None:
+    """Close the leases of these nodes, which the worker answers together: of one group, or of several in a row.
+
+    Returns:
+        The run and its nodes; None, and nothing is closed, when some of them were given up meanwhile.
+
+    Raises:
+        ProtocolError: The worker answered for other nodes than it was given.
+    """
+    count = len(nodes)
+    whole = worker.book.finish(serial, count)
+    parts = [(whole, serial - whole.base, count)] if whole else worker.book.finish_span(serial, count)
+    at = 0
+    for group, start, part in parts:
+        mine, theirs = group.nodes[start : start + part], nodes[at : at + part]
+        if group.run.no != run_no or mine[0] != theirs[0] or mine[-1] != theirs[-1]:
+            raise ProtocolError(f"worker {worker.id} answered for other nodes than lease {serial + at} has")
+        at += part
+    return (parts[0][0].run, mine if whole else nodes) if parts else None
 
 
 def guilty_of(worker: PoolWorker, message: msg.WorkerExited, *, is_async: bool) -> dict[int, dict[str, Any]]:

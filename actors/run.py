@@ -184,7 +184,7 @@ class Run:
                 return [[]] * len(nodes)
             off, deps, get = columns.deps_off, columns.deps, self.results.__getitem__
             return [list(map(get, deps[off[n] : off[n + 1]])) for n in nodes]
-        if kind.shape == "template":
+        if kind.shape in ("mixed", "template"):
             columns = self.columns
             if columns is None or items is None:
                 return [None] * len(nodes)

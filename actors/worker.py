@@ -134,11 +134,13 @@ class WorkerDesk:
             self._groups.popleft()
         return WorkChunk(group, start, count)
 
-    def must_flush(self, chunk: WorkChunk, now_ns: int) -> bool:
-        """Whether results that wait go out before this chunk: time is up, or the chunk may take long."""
-        return (
-            now_ns - self._flushed_ns >= limits.RESULT_FLUSH_NS or self._size_of(chunk.group.kind_no).long_or_unknown()
-        )
+    def must_flush(self, chunk: WorkChunk, now_ns: int, *, asked: bool = False) -> bool:
+        """Whether results that wait go out before this chunk: time is up, or the chunk may take long.
+
+        Time is up sooner while results are asked for.
+        """
+        wait_ns = limits.RESULT_ASKED_NS if asked else limits.RESULT_FLUSH_NS
+        return now_ns - self._flushed_ns >= wait_ns or self._size_of(chunk.group.kind_no).long_or_unknown()
 
     def stop_reason(self, serial: int) -> int:
         """Why this lease shall not start; 0 when it may."""

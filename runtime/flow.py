@@ -16,7 +16,7 @@ Concurrency: a flow is built by one thread at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, Unpack, overload
 
@@ -264,7 +264,7 @@ class Flow:
         deps: dict[int, int] = {}
         shape: Shape = shape_of(args, kwargs)
         if holds((args, kwargs), _is_node):
-            shape = "template"
+            shape = "mixed" if not kwargs and _takes_results_whole(args) else "template"
         large = False
         item = b"null"
         try:
@@ -282,7 +282,7 @@ class Flow:
     def _row(self, fn: Callable[..., Any], trigger: TriggerRule | str | None) -> _Row:
         """What is known of a function; made, and checked, when it is first added."""
         own = fn.settings if isinstance(fn, Task) else DEFAULT_OPTIONS
-        options = own if self._defaults is DEFAULT_OPTIONS else _merged(own, self._defaults)
+        options = own if self._defaults is DEFAULT_OPTIONS else own.or_else(self._defaults)
         if trigger is not None:
             options = options.with_changes({"trigger": trigger})
         row = _Row(fn, options)
@@ -357,6 +357,12 @@ class Flow:
         blob_key: str,
     ) -> bytes:
         """Item text; `deps` receives the data parents, each with its place."""
+        if shape == "mixed":
+            places = [at for at, arg in enumerate(args) if type(arg) is Node]
+            deps.update((self._index(args[at]), place) for place, at in enumerate(places))
+            own = [None if type(arg) is Node else arg for arg in args]
+            text = codec.encode_list(own, pickle=row.pickle, blob_key=blob_key)
+            return b"[%b,%b]" % (text, orjson.dumps(places))
         if shape != "template":
             return encode_call(codec, args, kwargs, pickle=row.pickle, blob_key=blob_key)
 
@@ -387,11 +393,8 @@ def _is_node(kind: type) -> bool:
     return kind is Node
 
 
-def _merged(own: TaskOptions, defaults: TaskOptions) -> TaskOptions:
-    """A task's options, with the flow's where the task left the default."""
-    changed = {
-        f.name: getattr(defaults, f.name)
-        for f in fields(TaskOptions)
-        if getattr(own, f.name) == getattr(DEFAULT_OPTIONS, f.name)
-    }
-    return replace(own, **changed)
+def _takes_results_whole(args: tuple[Any, ...]) -> bool:
+    """Whether every node among the arguments stands for itself, once: not inside a list, not twice."""
+    nodes = [arg for arg in args if type(arg) is Node]
+    own = [arg for arg in args if type(arg) is not Node]
+    return len({node.index for node in nodes}) == len(nodes) and not holds(own, _is_node)

@@ -14,7 +14,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
 from actors.protocol import limits
@@ -91,6 +91,15 @@ class TaskOptions:
         problems = [text for holds, text in checks if not holds]
         if problems:
             raise ConfigurationError(f"task options: {'; '.join(problems)}")
+
+    def or_else(self, defaults: TaskOptions) -> TaskOptions:
+        """These options, with the other's where these are left at what a task has without any."""
+        changed = {
+            f.name: getattr(defaults, f.name)
+            for f in fields(TaskOptions)
+            if getattr(self, f.name) == getattr(DEFAULT_OPTIONS, f.name)
+        }
+        return replace(self, **changed)
 
     def with_changes(self, changes: Options) -> TaskOptions:
         """These options with some changed.
@@ -232,8 +241,7 @@ def kind_of(
     Args:
         target: A task or an importable function.
         options: Overrides the task's own options; None keeps them.
-        shape: How its arguments are stored: "one" value, "args", "call" (args and kwargs), "parents" (results of its
-            data parents) or "template" (anything with results of parents inside).
+        shape: How its arguments are stored, see `actors.protocol.kinds.Shape`.
 
     Returns:
         Plain JSON, times in nanoseconds; equal dictionaries are one kind.

@@ -74,9 +74,41 @@ class LeaseBook(Generic[R]):
             self._drop(group)
         return group
 
+    def finish_span(self, serial: int, count: int) -> list[tuple[LeaseGroup[R], int, int]]:
+        """As `finish`, for serials that may belong to several groups, which a worker answers together.
+
+        Returns:
+            Each group with the first place in it and how many of them; empty unless all were held.
+        """
+        bases, groups = self._bases, self._groups
+        at = bisect_right(bases, serial) - 1
+        found: list[tuple[LeaseGroup[R], int, int]] = []
+        while count:
+            group = groups[bases[at]] if 0 <= at < len(bases) else None
+            start = serial - group.base if group is not None else -1
+            if group is None or not 0 <= start < len(group.nodes):
+                return []
+            part = min(count, len(group.nodes) - start)
+            if group.open.count(1, start, start + part) != part:
+                return []
+            found.append((group, start, part))
+            serial, count, at = serial + part, count - part, at + 1
+        for group, start, part in found:
+            group.open[start : start + part] = bytes(part)
+            group.left -= part
+            self.held -= part
+            if group.left == 0:
+                self._drop(group)
+        return found
+
     def groups(self) -> Iterator[LeaseGroup[R]]:
         """Groups in order of their serials."""
         return iter(list(self._groups.values()))
+
+    @property
+    def oldest(self) -> LeaseGroup[R] | None:
+        """The group with the lowest serials."""
+        return self._groups[self._bases[0]] if self._bases else None
 
     def open_serials(self) -> list[int]:
         """Serials held, ascending."""

@@ -42,7 +42,7 @@ class ReadyQueue(Generic[R]):
             self.size += len(nodes)
 
     def pop(self, count: int) -> list[tuple[R, Sequence[int]]]:
-        """Take up to `count` nodes, best class first."""
+        """Take up to `count` nodes, best class first. Segments of one run that follow each other come as one."""
         taken: list[tuple[R, Sequence[int]]] = []
         for waiting in self._classes:
             while waiting and count > 0:
@@ -50,11 +50,11 @@ class ReadyQueue(Generic[R]):
                 left = len(nodes) - start
                 if left > count:
                     waiting[0] = (run, nodes, start + count)
-                    taken.append((run, nodes[start : start + count]))
+                    _add(taken, run, nodes[start : start + count])
                     self.size -= count
                     return taken
                 waiting.popleft()
-                taken.append((run, nodes[start:] if start else nodes))
+                _add(taken, run, nodes[start:] if start else nodes)
                 self.size -= left
                 count -= left
         return taken
@@ -73,3 +73,8 @@ class ReadyQueue(Generic[R]):
     def counts(self) -> list[int]:
         """Waiting nodes per class."""
         return [sum(len(nodes) - start for _, nodes, start in waiting) for waiting in self._classes]
+
+
+def _add(taken: list[tuple[R, Sequence[int]]], run: R, nodes: Sequence[int]) -> None:
+    before = taken.pop()[1] if taken and taken[-1][0] is run else None
+    taken.append((run, nodes if before is None else [*before, *nodes]))

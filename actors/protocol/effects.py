@@ -57,6 +57,13 @@ class AskCancel(NamedTuple):
     reason: int
 
 
+class AskResults(NamedTuple):
+    """Show a worker whether results that it has are wanted at once, because others wait for what they make ready."""
+
+    worker: int
+    wanted: bool
+
+
 class StartWorker(NamedTuple):
     worker: int
     node_type: str
@@ -114,6 +121,7 @@ ALL: Final[frozenset[type]] = frozenset(
         LeaseWork,
         Revoke,
         AskCancel,
+        AskResults,
         StartWorker,
         DrainWorker,
         SignalWorker,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import orjson
 
@@ -16,8 +16,15 @@ from actors.protocol import limits
 from actors.protocol.errors import CallerError, ProtocolError
 from actors.protocol.states import TriggerRule
 
-Shape = Literal["one", "args", "call", "parents", "template"]
-SHAPES: Final = frozenset({"one", "args", "call", "parents", "template"})
+Shape = Literal["one", "args", "call", "parents", "mixed", "template"]
+"""How a task's arguments are stored, and what its worker is sent:
+
+- "one": a value. "args": a list of them. "call": [args, kwargs].
+- "parents": nothing; sent are the results of its data parents, which are all its arguments.
+- "mixed": [args with null in the places of parents' results, those places]; sent together with the results.
+- "template": anything with references to parents' results inside; sent together with the results.
+"""
+SHAPES: Final = frozenset(get_args(Shape))
 PRIORITIES: Final = ("realtime", "high", "normal", "low")
 
 

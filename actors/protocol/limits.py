@@ -35,10 +35,12 @@ PREFETCH_TARGET_NS: Final = 8_000_000
 """Work a worker holds ahead, by measured duration: some wake-ups' worth, yet short enough to stay fair."""
 CLAIM_MAX: Final = 1024
 """Leases claimed by one compare-and-set."""
-CLAIM_TARGET_NS: Final = 1_000_000
+CLAIM_TARGET_NS: Final = 250_000
 """Work claimed at a time: what can no longer be taken back."""
 RESULT_FLUSH_NS: Final = 1_000_000
 """A worker sends the results it has when this much time passed since the last sending."""
+RESULT_ASKED_NS: Final = 200_000
+"""The same while they are asked for (`AskResults`): sending and entering a batch takes the half of it."""
 OUTPUT_BYTES_MAX: Final = 64 * KIB
 """Captured stdout and stderr per attempt: first quarter and last three quarters are kept, the middle is cut."""
 

@@ -19,3 +19,13 @@ def packed(nodes: Sequence[int]) -> list[int] | int:
 def unpacked(nodes: list[int] | int, count: int) -> Sequence[int]:
     """As they were: `count` numbers."""
     return range(nodes, nodes + count) if type(nodes) is int else nodes  # type: ignore[return-value]
+
+
+def joined(nodes: Sequence[int], more: Sequence[int]) -> Sequence[int]:
+    """Both, in this order. A list that comes first is extended."""
+    if type(nodes) is range and type(more) is range and nodes.stop == more.start:
+        return range(nodes.start, more.stop)
+    if type(nodes) is not list:
+        nodes = list(nodes)
+    nodes.extend(more)
+    return nodes

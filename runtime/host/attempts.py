@@ -16,7 +16,7 @@ from actors.protocol import limits
 from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
-from runtime.host.handlers import Handler
+from runtime.host.handlers import Handler, with_results
 from runtime.host.results import SCALARS, Place
 from runtime.host.station import PayloadRefused, Station, stop_signal
 
@@ -230,6 +230,11 @@ def arguments(station: Station, handler: Handler, item: Any, plain: bool) -> tup
         if shape == "template":
             template, parents = item
             return codec.decode_template(template, codec.decode_list(parents))
+        if shape == "mixed":
+            (args, places), results = item
+            if not plain:
+                item = [[codec.decode_list(args), places], codec.decode_list(results)]
+            return with_results(item), {}
         if shape == "one":
             return [item if plain else codec.decode(item)], {}
         if shape == "call":

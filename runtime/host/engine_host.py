@@ -322,10 +322,9 @@ class EngineHost:
         self._events.append(msg.LeasesRevoked(effect.worker, tuple(won), effect.serials))
         self._ask_turn()
 
-    def _drain_worker(self, effect: fx.DrainWorker) -> None:
-        post = self._workers.get(effect.worker)
-        if post is not None:
-            post.send(b"X[]", control=True)
+    def _say(self, effect: fx.AskResults | fx.DrainWorker) -> None:
+        if (post := self._workers.get(effect.worker)) is not None:
+            post.say(effect)
 
     def _signal_worker(self, effect: fx.SignalWorker) -> None:
         number = signal.SIGKILL if effect.signal == "KILL" else signal.SIGTERM
@@ -388,8 +387,9 @@ class EngineHost:
         fx.WakeAt: _wake_at,
         fx.StartWorker: _start_worker,
         fx.AskCancel: _ask_cancel,
+        fx.AskResults: _say,
         fx.Revoke: _revoke,
-        fx.DrainWorker: _drain_worker,
+        fx.DrainWorker: _say,
         fx.SignalWorker: _signal_worker,
         fx.ForgetRun: lambda self, effect: self._leaving.add(effect.run_key),
         fx.Announce: lambda self, effect: self._announce(effect.code, effect.text),

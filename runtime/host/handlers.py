@@ -15,7 +15,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final
@@ -86,6 +86,19 @@ class Handler:
         self.context_arg: str | None = kind.get("context_arg") if kind.get("context") else None
         self.context_place = _place_of(fn, self.context_arg) if self.context_arg else -1
         self.simple = self.context_arg is None and not self.coroutine and self.shape != "template"
+
+    def calls(self, items: list[Any]) -> Iterable[Any]:
+        """Plain items as they are called with; lazily where that takes more than a look."""
+        return map(with_results, items) if self.shape == "mixed" else items
+
+
+def with_results(item: Any) -> list[Any]:
+    """The arguments of an item of the shape "mixed": the parents' results in their places."""
+    (args, places), results = item
+    for place, result in zip(places, results, strict=True):
+        args[place] = result
+    found: list[Any] = args
+    return found
 
 
 def load(kind: dict[str, Any]) -> Handler:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from actors.protocol import limits
-from actors.protocol.effects import LeaseWork
+from actors.protocol.effects import AskResults, DrainWorker, LeaseWork
 from actors.protocol.places import packed, unpacked
 from runtime.host.output import OutputCollector
 from runtime.mail.lease_table import LeaseTable
@@ -86,6 +86,13 @@ class WorkerPost(Post):
         self.pid = 0
         self.known_kinds: set[int] = set()
         self.leases: list[LeaseWork] = []
+
+    def say(self, effect: AskResults | DrainWorker) -> None:
+        """Ask for results soon or by the batch, or tell it to end when its task is done."""
+        if type(effect) is AskResults:
+            self.table.ask_results(effect.wanted)
+        else:
+            self.send(b"X[]", control=True)
 
     def lease(self, effect: LeaseWork) -> None:
         """Enter the leases in the table; they are sent with the others of this turn by `send_leases`."""

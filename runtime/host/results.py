@@ -21,7 +21,7 @@ import orjson
 
 from actors.protocol import limits
 from actors.protocol.errors import PayloadError
-from actors.protocol.places import packed
+from actors.protocol.places import joined, packed
 from actors.protocol.states import FailureKind
 from runtime.mail.codec import Codec
 from runtime.mail.failure import failure_of
@@ -78,9 +78,16 @@ class ResultPile:
         self._failures: list[bytes] = []
         self._spawned: list[bytes] = []
 
-    def span(self, serial: int, run_no: int, run_key: str, nodes: Sequence[int], started_ns: int) -> ResultSpan:
-        """A new span; the caller appends to its `values` and `ends`."""
-        span = ResultSpan(serial, run_no, run_key, nodes, started_ns)
+    def span(self, at: Place, nodes: Sequence[int], started_ns: int) -> ResultSpan:
+        """A span that the caller appends to, `values` before `ends`, for these nodes, the first of which is `at`.
+
+        It is the last one where that goes on; times are relative to its own start.
+        """
+        span = self._spans[-1] if self._spans else None
+        if span is not None and span.continued_by(at, started_ns):
+            span.nodes = joined(span.nodes, nodes)
+            return span
+        span = ResultSpan(at.serial, at.run_no, at.run_key, nodes, started_ns)
         self._spans.append(span)
         return span
 
@@ -89,13 +96,7 @@ class ResultPile:
 
         It joins the last span where its serial follows on and it started when the one before ended.
         """
-        span = self._spans[-1] if self._spans else None
-        if span is None or not span.continued_by(at, started_ns):
-            span = self.span(at.serial, at.run_no, at.run_key, [], started_ns)
-        nodes = span.nodes
-        if type(nodes) is not list:
-            nodes = span.nodes = list(nodes)
-        nodes.append(at.node)
+        span = self.span(at, [at.node], started_ns)
         span.values.append(value)
         span.ends.append(ended_ns - span.started_ns)
 

@@ -34,8 +34,8 @@ from runtime.host.attempts import AttemptRunner, Stopper
 from runtime.host.handlers import Handler
 from runtime.host.housekeeping import Housekeeper, end_leftovers
 from runtime.host.results import SCALARS, Place
-from runtime.host.station import Station, default_signals
-from runtime.mail.lease_table import BUSY_NS, CURRENT, SLOT_MASK, TASKS_DONE
+from runtime.host.station import Station, default_signals, signal_handler
+from runtime.mail.lease_table import BUSY_NS, CURRENT, RESULTS_ASKED, SLOT_MASK, TASKS_DONE
 
 CHILDREN_LOOK_S: Final = 0.2
 """Between two looks at children while they live and the worker is idle."""
@@ -68,14 +68,14 @@ class ProcessWorker:
         signal.signal(signal.SIGUSR1, self._stop_asked)
         os.register_at_fork(after_in_child=self._forked)
         self._keeper.start()
-        station, desk = self._station, self._desk
+        station, desk, words = self._station, self._desk, self._words
         station.hello(booted_ns)
         while True:
             station.take_mail()
             chunk = desk.next_chunk()
             if chunk is not None:
                 now_ns = monotonic_ns()
-                if station.pile.waiting and desk.must_flush(chunk, now_ns):
+                if station.pile.waiting and desk.must_flush(chunk, now_ns, asked=bool(words[RESULTS_ASKED])):
                     self._flush(now_ns)
                 self._run_chunk(chunk)
             else:
@@ -97,7 +97,7 @@ class ProcessWorker:
         self._station.flush(now_ns)
         self._station.streams.restore()
         default_signals()
-        if signal.getsignal(signal.SIGUSR1) != self._stop_asked:
+        if signal_handler(signal.SIGUSR1) != self._stop_asked:
             signal.signal(signal.SIGUSR1, self._stop_asked)
         try:
             moved = os.getcwd() != self._folder
@@ -174,11 +174,11 @@ class ProcessWorker:
         serial = group.serial + start
         started_ns = now_ns = clock_ns()
         with station.lock:
-            span = station.pile.span(serial, group.run_no, group.run_key, group.nodes[start:stop], started_ns)
-            station.open_span = span
+            span = station.open_span = station.pile.span(self._place(group, start), group.nodes[start:stop], started_ns)
+            started_ns, before = span.started_ns, len(span.ends)
         keep, ended = span.values.append, span.ends.append
         failed: BaseException | None = None
-        for item in group.items[start:stop]:
+        for item in handler.calls(group.items[start:stop]):
             words[serial & mask] = now_ns
             try:
                 words[CURRENT] = serial
@@ -202,6 +202,7 @@ class ProcessWorker:
             station.open_span = None
             if done < len(span.nodes):
                 span.nodes = span.nodes[:done]
+        done -= before
         if failed is not None:
             self._failed(self._place(group, start + done), now_ns, failed, handler)
             failed = None

@@ -13,6 +13,7 @@ Layout of the block; a word is 64 bits::
     words[RSS_BYTES]           resident memory                                 written by the worker
     words[BUSY_NS]             time spent in handlers                          written by the worker
     words[CANCEL]              serial << 8 | reason                            written by the engine
+    words[RESULTS_ASKED]       1: results are to be sent as they come          written by the engine
     bytes from STATES_OFFSET   the states, one byte per slot                   grant: engine; the rest under the lock
 
 Compare-and-set is a record lock (`fcntl.lockf`) on the descriptor around a look and a store; CPython has no atomics.
@@ -47,6 +48,7 @@ PASSED: Final = CURRENT + 4
 """Serials up to here were claimed or passed over: their slots may be used again."""
 CANCEL: Final = CURRENT + 16
 """Written by the other side, hence on another cache line."""
+RESULTS_ASKED: Final = CANCEL + 1
 STATES_OFFSET: Final = (CURRENT + 32) * 8
 BLOCK_BYTES: Final = STATES_OFFSET + limits.LEASE_SLOTS
 
@@ -132,6 +134,10 @@ class LeaseTable:
     def ask_cancel(self, serial: int, reason: int) -> None:
         """Ask the worker to end that attempt; replaces what was asked before. `reason` is between 1 and 255."""
         self.words[CANCEL] = serial << _CANCEL_BITS | reason
+
+    def ask_results(self, wanted: bool) -> None:
+        """Show whether results are wanted as they come, or by the batch."""
+        self.words[RESULTS_ASKED] = wanted
 
     def passed(self) -> int:
         """The serial up to which the worker has claimed or passed over everything."""

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from actors.protocol.graph import decode
+from actors.protocol.places import unpacked
 from actors.protocol.records import RecordType
 from runtime.host.decode import BLOB_MARK
 from runtime.storage.files import DiskFiles
@@ -53,7 +54,8 @@ def log_of(state_dir: Path, *, live: bool = False) -> LogStory:
 def _read(story: LogStory, record_type: int, payload: bytes, blobs: Path) -> None:
     if record_type == RecordType.COMPLETED:
         groups: list[list[Any]] = orjson.loads(payload)[1]
-        story.completed.update((run, node) for _, run, nodes, *_ in groups for node in nodes)
+        for _, run, nodes, values, *_ in groups:
+            story.completed.update((run, node) for node in unpacked(nodes, len(values)))
     elif record_type == RecordType.ATTEMPT:
         run, node, outcome, _, failure, *_ = orjson.loads(payload)
         story.attempts.append((run, node, outcome, failure["kind"]))

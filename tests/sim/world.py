@@ -253,6 +253,7 @@ class World:
         fx.LeaseWork: _lease,
         fx.Revoke: _revoke,
         fx.AskCancel: _ask_cancel,
+        fx.AskResults: lambda self, effect: None,
         fx.SignalWorker: _signal,
         fx.DrainWorker: _drain,
         fx.Tell: _tell,

@@ -170,6 +170,64 @@ def test_an_idle_worker_takes_what_a_stuck_one_holds_ahead() -> None:
     assert {worker for worker, _, _ in rig.leases()} == {second}
 
 
+def two_workers(held: int, average_ns: int) -> tuple[Rig, int, int, list[int]]:
+    """The first worker holds so many tasks of a graph, which usually take so long, and the second is idle."""
+    rig = Rig(node_type(workers_min=2, workers_max=2), boot=False)
+    first, second = rig.workers
+    rig.say(msg.WorkerHello(first, 1))
+    rig.core.pools["default"].measured(average_ns)
+    rig.submit_graph([*([] for _ in range(held)), list(range(held))])
+    serials = [serial for _, serial, _ in rig.leases()]
+    rig.say(msg.WorkerHello(second, 2))
+    return rig, first, second, serials
+
+
+def test_an_idle_worker_takes_half_of_much_work_at_once() -> None:
+    rig, first, second, serials = two_workers(held=9, average_ns=100_000)
+    (revoke,) = rig.taken(fx.Revoke)
+    assert (revoke.worker, list(revoke.serials)) == (first, serials[5:])
+    rig.say(msg.LeasesRevoked(first, revoke.serials, revoke.serials))
+    assert {worker for worker, _, _ in rig.leases()} == {second}
+
+
+def test_little_work_is_left_where_it_is_unless_its_worker_is_stuck() -> None:
+    rig, first, _, _ = two_workers(held=4, average_ns=50_000)
+    assert rig.taken(fx.Revoke) == []
+    rig.later(10_000_000)
+    assert [revoke.worker for revoke in rig.taken(fx.Revoke)] == [first]
+
+
+def test_results_of_a_graph_are_asked_for_while_a_worker_is_idle() -> None:
+    rig, first, _, serials = two_workers(held=4, average_ns=50_000)
+    assert rig.taken(fx.AskResults) == [fx.AskResults(first, True)]
+    rig.say(msg.TimePassed())
+    assert rig.taken(fx.AskResults) == []
+    for node, serial in enumerate(serials):
+        rig.succeed(first, serial, node)
+    ((worker, serial, node),) = rig.leases()
+    rig.succeed(worker, serial, node)
+    assert rig.taken(fx.AskResults)[-1] == fx.AskResults(first, False)
+
+
+def test_results_of_single_tasks_are_not_asked_for() -> None:
+    rig = Rig(node_type(workers_min=2, workers_max=2))
+    rig.submit(1)
+    assert rig.taken(fx.AskResults) == []
+
+
+def test_one_answer_for_leases_of_several_groups_is_kept_as_it_came() -> None:
+    rig = Rig()
+    rig.submit_graph([[], [], [0], [1], [2, 3]])
+    ((worker, serial, _), *_) = leases = rig.leases()
+    assert len(leases) == 2
+    rig.succeed(worker, serial, 0)
+    rig.leases()
+    raw = orjson.dumps([100 + worker, [[serial + 1, 1, [1, 2], [5, 6], rig.now_ns, [10, 20]]]])
+    rig.say(msg.WorkerDone(worker, orjson.loads(raw)[1], raw))
+    assert rig.records[-1].payload == raw
+    assert [node for _, _, node in rig.leases()] == [3]
+
+
 def test_a_worker_is_replaced_after_its_number_of_tasks() -> None:
     rig = Rig(node_type(recycle_tasks=1))
     rig.submit(1)

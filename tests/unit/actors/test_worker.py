@@ -69,6 +69,8 @@ def test_results_go_out_before_a_task_that_may_be_long() -> None:
     desk.ran(1, 1, 1_000)
     assert not desk.must_flush(chunk, 1)
     assert desk.must_flush(chunk, limits.RESULT_FLUSH_NS)
+    assert not desk.must_flush(chunk, limits.RESULT_ASKED_NS)
+    assert desk.must_flush(chunk, limits.RESULT_ASKED_NS, asked=True)
     desk.ran(1, 1, limits.CLAIM_TARGET_NS)
     assert desk.must_flush(chunk, 1)
 

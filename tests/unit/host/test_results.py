@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -40,7 +41,7 @@ def read(frames: list[bytes]) -> list[tuple[str, Any]]:
 
 
 def test_a_span_becomes_one_group(pile: ResultPile) -> None:
-    span = pile.span(5, 7, "run-7", [1, 2, 3], 1000)
+    span = pile.span(place(5), [1, 2, 3], 1000)
     span.values += ["a", b'{"k":[1]}', None]
     span.ends += [10, 20, 30]
     assert pile.waiting
@@ -49,8 +50,29 @@ def test_a_span_becomes_one_group(pile: ResultPile) -> None:
     assert pile.frames() == []
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "written"),
+    [
+        (range(3), range(3, 5), 0),
+        (range(3), range(4, 6), [0, 1, 2, 4, 5]),
+        ([7, 8, 9], range(3, 5), [7, 8, 9, 3, 4]),
+    ],
+)
+def test_chunks_that_follow_each_other_are_one_group(
+    pile: ResultPile, first: Sequence[int], second: Sequence[int], written: Any
+) -> None:
+    span = pile.span(place(5), first, 1000)
+    span.values += [1, 2, 3]
+    span.ends += [10, 20, 30]
+    assert pile.span(place(8), second, 1035) is span
+    span.values += [4, 5]
+    span.ends += [45, 55]
+    assert pile.span(place(11), [1], 1060) is not span, "another serial than the next"
+    assert read(pile.frames()) == [("D", [PID, [[5, 7, written, [1, 2, 3, 4, 5], 1000, [10, 20, 30, 45, 55]]]])]
+
+
 def test_an_open_span_is_sent_in_parts(pile: ResultPile) -> None:
-    span = pile.span(5, 7, "run-7", [1, 2, 3], 1000)
+    span = pile.span(place(5), [1, 2, 3], 1000)
     span.values += [1, 2, 3]
     span.ends += [10, 20]  # the third value is there, its end not yet
     assert read(pile.frames(span)) == [("D", [PID, [[5, 7, [1, 2], [1, 2], 1000, [10, 20]]]])]
@@ -86,7 +108,7 @@ def test_spawned_nodes_go_before_results_and_failures_after(pile: ResultPile) ->
 
 
 def test_frames_stay_below_the_limit(pile: ResultPile) -> None:
-    span = pile.span(1, 7, "run-7", list(range(100)), 0)
+    span = pile.span(place(1), list(range(100)), 0)
     span.values += ["x" * 40_000] * 100
     span.ends += range(1, 101)
     frames = pile.frames()
@@ -100,7 +122,7 @@ def test_frames_stay_below_the_limit(pile: ResultPile) -> None:
 
 
 def test_one_value_that_cannot_be_sent_fails_alone(pile: ResultPile) -> None:
-    span = pile.span(1, 7, "run-7", list(range(9)), 0)
+    span = pile.span(place(1), list(range(9)), 0)
     span.values += [0, 1, 2, "bad", 4, 5, 6, 7, 8]
     span.ends += range(10, 100, 10)
     frames = read(pile.frames())

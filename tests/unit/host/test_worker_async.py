@@ -34,6 +34,7 @@ def shared() -> Iterator[Rig]:
         ("add_one", "one", 1, 2),
         ("add", "call", [[1], {"y": 5}], 6),
         ("total", "parents", [1, 2, 3], 6),
+        ("total", "mixed", [[[1, None], [1]], [41]], 42),
         ("total", "template", [[[1, {"!": ["ref", 0]}], {}], [41]], 42),
         ("make_coroutine", "one", 1, 2),
         ("is_worker", "one", None, True),

@@ -39,6 +39,7 @@ def shared() -> Iterator[Rig]:
         ("add", "args", [1, 2], 3),
         ("add", "call", [[1], {"y": 5}], 6),
         ("total", "parents", [1, 2, 3], 6),
+        ("total", "mixed", [[[1, None], [1]], [41]], 42),
         ("total", "template", [[[1, {"!": ["ref", 0]}], {}], [41]], 42),
         ("registered", "one", 4, 8),
         ("math:sqrt", "one", 2.25, 1.5),

@@ -19,7 +19,7 @@ def test_the_size_doubles_up_to_the_bound() -> None:
     size = ClaimSize()
     seen = []
     for _ in range(11):
-        size.ran(size.size(), 500 * size.size())
+        size.ran(size.size(), 200 * size.size())
         seen.append(size.size())
     assert seen == [2, 4, 8, 16, 32, 64, 128, 256, 512, limits.CLAIM_MAX, limits.CLAIM_MAX]
     assert not size.long_or_unknown()
@@ -38,7 +38,7 @@ def test_it_recovers_from_one_long_task() -> None:
     size = ClaimSize()
     size.ran(1, limits.CLAIM_TARGET_NS)
     for _ in range(60):
-        size.ran(size.size(), 500 * size.size())
+        size.ran(size.size(), 200 * size.size())
     assert size.size() == limits.CLAIM_MAX
 
 

@@ -37,6 +37,23 @@ def test_a_lease_is_finished_once() -> None:
     book.check_invariants()
 
 
+def test_leases_of_several_groups_are_finished_together() -> None:
+    book = book_with(3, 2, 4)
+    parts = book.finish_span(2, 6)
+    assert [(group.base, start, count) for group, start, count in parts] == [(1, 1, 2), (4, 0, 2), (6, 0, 2)]
+    assert book.open_serials() == [1, 8, 9]
+    book.check_invariants()
+
+
+@pytest.mark.parametrize(("serial", "count"), [(0, 2), (2, 4), (4, 3), (8, 3), (99, 1)])
+def test_of_several_groups_all_are_finished_or_none(serial: int, count: int) -> None:
+    book = book_with(3, 2, 4)
+    book.finish(5, 1)
+    assert book.finish_span(serial, count) == []
+    assert book.open_serials() == [1, 2, 3, 4, 6, 7, 8, 9]
+    book.check_invariants()
+
+
 def test_empty_groups_go() -> None:
     book = book_with(2, 2, 2)
     book.finish(3, 2)

@@ -38,11 +38,15 @@ def test_the_average_starts_with_the_first_sample_and_follows() -> None:
         (10, [0, 0], [8, 8], 1e6, [0, 0]),
         (10, [16, 16], [0, 0], 100, [10, 0]),
         (4, [8, 8, 8], [0, 100, 0], 1e9, [2, 0, 2]),
+        (4, [8, 8, 8], [0, 0, 0], 30_000, [4, 0, 0]),
+        (4, [8, 8, 8], [0, 0, 0], 50_000, [2, 2, 0]),
+        (6, [8, 8], [8, 2], 50_000, [0, 6]),
+        (6, [8, 8], [8, 7], 50_000, [0, 6]),
+        (60, [80, 80], [18, 18], 50_000, [30, 30]),
+        (6, [8, 3], [8, 7], 50_000, [3, 3]),
     ],
 )
-def test_the_emptiest_worker_is_filled_first(
-    ready: int, room: list[int], held: list[int], average_ns: float, shares: list[int]
-) -> None:
+def test_who_gets_how_much(ready: int, room: list[int], held: list[int], average_ns: float, shares: list[int]) -> None:
     assert spread(ready, room, held, average_ns) == shares
 
 

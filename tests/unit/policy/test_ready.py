@@ -23,6 +23,16 @@ def test_a_segment_is_split_and_its_rest_stays_first() -> None:
     assert queue.pop(2) == [("a", [3]), ("b", [9])]
 
 
+def test_segments_of_one_run_in_a_row_come_as_one() -> None:
+    queue: ReadyQueue[str] = ReadyQueue()
+    first = [1, 2]
+    for run, nodes in (("a", first), ("a", range(3, 6)), ("b", [7]), ("a", [8, 9])):
+        queue.push(1, run, nodes)
+    assert queue.pop(7) == [("a", [1, 2, 3, 4, 5]), ("b", [7]), ("a", [8])]
+    assert queue.pop(7) == [("a", [9])]
+    assert first == [1, 2], "what was pushed is not changed"
+
+
 def test_returned_nodes_go_before_the_others() -> None:
     queue: ReadyQueue[str] = ReadyQueue()
     queue.push(1, "a", [1])

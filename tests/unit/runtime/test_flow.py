@@ -54,6 +54,19 @@ def test_a_chain_and_its_shapes() -> None:
         table.intern(kind)
 
 
+def test_results_that_are_arguments_as_they_are_go_beside_the_own_ones() -> None:
+    flow = Flow()
+    first, second = flow.add(add_one, 1), flow.add(add_one, 2)
+    flow.add(gather, [7], second, "x", first)
+    flow.add(gather, 1, first, first)
+    flow.add(gather, first, [second])
+    flow.add(gather, first, key=1)
+    header, columns = unpacked(flow)
+    assert [header["kinds"][k]["shape"] for k in columns.kind_of][2:] == ["mixed", "template", "template", "template"]
+    assert columns.items[2] == [[[7], None, "x", None], [1, 3]]
+    assert columns.parents(2) == [1, 0]
+
+
 def test_shapes_without_parents() -> None:
     flow = Flow()
     flow.add(gather)
@@ -244,7 +257,7 @@ def test_a_partial_ships_its_arguments() -> None:
     flow.add(functools.partial(gather, 1), node)
     columns = unpacked(flow)[1]
     assert columns.items[0] == [[1, 3], {"k": 2}]
-    assert Codec().decode_template(columns.items[1], ["r"]) == ([1, "r"], {})
+    assert columns.items[1] == [[1, None], [1]]
 
 
 def test_equal_functions_and_options_are_one_kind_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ def test_the_kind_of_a_task_has_its_options() -> None:
 
 def test_the_engine_takes_every_kind() -> None:
     table = KindTable()
-    for shape in ("one", "args", "call", "parents", "template"):
+    for shape in ("one", "args", "call", "parents", "mixed", "template"):
         assert table.intern(kind_of(handlers.full_task, shape=shape)).timeout_ns == 5_000_000_000
 
 
