@@ -82,6 +82,7 @@ class Station:
         self.busy_ns = 0
         self.dead_children = DeadChildren()
         self._memory = ResidentMemory()
+        self._rss_bytes = 0
         self._pulse_ns = 0
         self._is_measured = config["node_type"].get("recycle_rss_bytes") is not None
         self._joiner = PieceJoiner()
@@ -170,12 +171,10 @@ class Station:
 
         Memory now and then; each time where it decides how long the worker lives.
         """
-        pulse = self.table.pulse()
-        memory = pulse.rss_bytes
         if now_ns - self._pulse_ns >= PULSE_NS or self._is_measured:
             self._pulse_ns = now_ns
-            memory = self._memory.bytes()
-        self.table.show_pulse(WorkerPulse(self.tasks_done, memory, self.busy_ns))
+            self._rss_bytes = self._memory.bytes()
+        self.table.show_pulse(WorkerPulse(self.tasks_done, self._rss_bytes, self.busy_ns))
 
     # --- failures -------------------------------------------------------------------------------------------------
 
