@@ -11,9 +11,10 @@ world. What a session is told waits in the outbox until the log is durable up to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from actors.at_workers import RunningNode, running_nodes
 from actors.persister import Persister
 from actors.pool import WorkerPool
 from actors.pool_size import balance
@@ -47,7 +48,7 @@ _TO_POOL: Final = frozenset(
     }
 )
 _TO_SUPERVISOR: Final = frozenset({msg.WorkerWanted, msg.WorkerGone, msg.CloseAsked})
-_TO_SEVERAL: Final = frozenset({msg.Queried, msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed})
+_TO_SEVERAL: Final = frozenset({msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed})
 _TO_LOG: Final = frozenset({log.Written, log.NoSpace, log.LogBroken})
 
 
@@ -129,6 +130,10 @@ class EngineCore:
         """Leases at all workers."""
         return sum(pool.held() for pool in self.pools.values())
 
+    def running_nodes(self) -> Iterator[RunningNode]:
+        """What runs, as of the latest look at the workers."""
+        return running_nodes(self.pools)
+
     def check_invariants(self) -> None:
         """Run every actor's checks, and those between them."""
         self.scheduler.check_invariants()
@@ -156,6 +161,7 @@ class EngineCore:
         to_supervisor: list[Any] = []
         to_pools: dict[str, list[Any]] = {}
         to_log: list[Any] = []
+        asked: list[msg.Queried] = []
         for message in queue:
             kind = type(message)
             if kind in _TO_POOL:
@@ -164,6 +170,8 @@ class EngineCore:
                 to_log.append(message)
             elif kind in _TO_SUPERVISOR:
                 to_supervisor.append(message)
+            elif kind is msg.Queried:
+                asked.append(message)
             elif kind in _TO_SEVERAL:
                 self._sort_for_several(message, to_pools, to_scheduler, to_supervisor)
             elif kind in fx.ALL:
@@ -181,7 +189,11 @@ class EngineCore:
             told += self.supervisor.receive(to_supervisor, self._now_ns)
         if to_log:
             self._commit(to_log)
-        return [m for m in told if not self._take(m)]
+        left = [m for m in told if not self._take(m)]
+        for question in asked:  # the answer knows what came with it: what workers were just seen to run
+            for answer in self.queries.answer(question, self._now_ns, self._wall_ns):
+                self._answer(answer)
+        return left
 
     def _sort_for_pool(self, message: Any, to_pools: dict[str, list[Any]]) -> None:
         if type(message) is msg.WorkerAdded:
@@ -197,10 +209,6 @@ class EngineCore:
         self, message: Any, to_pools: dict[str, list[Any]], to_scheduler: list[Any], to_supervisor: list[Any]
     ) -> None:
         kind = type(message)
-        if kind is msg.Queried:
-            for answer in self.queries.answer(message, self._now_ns, self._wall_ns):
-                self._answer(answer)
-            return
         for name in (message.node_type,) if kind is msg.PoolDelayed else self.pools:
             to_pools.setdefault(name, []).append(message)
         if kind is msg.TimePassed:

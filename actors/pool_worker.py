@@ -5,6 +5,7 @@ States: `actors.protocol.states.WORKER_TABLE`. Stages of an escalation: 1 asked,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from actors.policy.leases import LeaseBook
@@ -31,14 +32,13 @@ class Escalation:
 
 
 class PoolWorker:
-    """One worker as its pool sees it."""
+    """One worker as its pool sees it. `running` are serials and starts as of the latest look, ended ones included."""
 
     __slots__ = (
         "book",
         "boot_error",
         "busy_since_ns",
         "current",
-        "current_started_ns",
         "drain_reason",
         "frozen_ns",
         "id",
@@ -49,6 +49,7 @@ class PoolWorker:
         "passed",
         "progress_ns",
         "revoking",
+        "running",
         "state",
         "stops",
         "stuck",
@@ -61,7 +62,8 @@ class PoolWorker:
         self.pid = 0
         self.book: LeaseBook[Run] = LeaseBook()
         self.stops: dict[int, Escalation] = {}
-        self.current = self.current_started_ns = 0
+        self.current = 0
+        self.running: Sequence[tuple[int, int]] = ()
         self.progress_ns = self.idle_since_ns = now_ns
         self.busy_since_ns = 0
         self.revoking = False

@@ -16,10 +16,11 @@ Frames that this side sends (the rest of them is in `actors.protocol`):
 
 Questions: `run` is a run id, `node` a number or an id; replies come on either lane. Times are wall clock ns or null.
 
-    status {run, watch}    -> {run, name, state, counts[7], created_ns, ended_ns}; watch: N is sent here when the
-    run ends nodes  {run, node, from, limit}        -> {rows: [[number, id, parents, state, attempts, started_ns,
-    ended_ns, pid,
-                                              task name, [done, total, text] | null]], next}
+    status {run, watch}    -> {run, name, state, counts[7], created_ns, ended_ns}; counts as `runtime.views.Counts`,
+                                              where frames that come by themselves count all that is leased as
+                                              running; watch: N is sent here when the run ends
+    nodes  {run, node, from, limit}        -> {rows: [[number, id, parents, state, attempts, started_ns, ended_ns,
+                                              pid, task name, [done, total, text] | null]], next}
     result {run, node, which, from, limit} -> {rows: [[number, id, state, value, failure | null]], next}
                                               which: "all", "final" (no other node depends on it), "failed"
     story  {run, node}     -> {events: [[at_ns, number | -1, event, text]]}
