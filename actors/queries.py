@@ -25,6 +25,7 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import CallerError, MissingNode, UnknownRun
 from actors.protocol.states import RunState
+from actors.protocol.words import counted
 from actors.run import Run
 from actors.state_column import (
     BACKOFF,
@@ -94,7 +95,8 @@ class Queries:
     def _story(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
         node = self._node(run, message.args, own)
-        what = f"{run.size} nodes as {run.key}"
+        size, key = (run.base_size, run.key) if own is None else (1, f"{run.session}-{run.seq + own}")
+        what = f"{counted(size, 'node')} as {key}"
         events: list[list[Any]] = [[run.created_ns, -1, "submitted", what, run.lsn]]
         events += [list(event) for event in run.rare.events if node is None or event[1] in (node, -1)]
         if node is not None:

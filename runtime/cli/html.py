@@ -17,6 +17,7 @@ from html import escape
 from importlib import resources
 from typing import Any, Final
 
+from actors.protocol.words import counted
 from runtime.cli.pagedata import page_data
 from runtime.cli.report import Figures, GroupFigures, bound_text, counts_text, duration_text, group_word
 from runtime.cli.trace import Trace
@@ -77,14 +78,14 @@ def _tiles(trace: Trace, figures: Figures) -> str:
     again = sum(attempts > 1 for attempts in trace.attempts)
     tiles = [
         ("Makespan", duration_text(figures.makespan_ns), f"{duration_text(trace.elapsed_ns)} as submitted"),
-        ("Critical path", duration_text(figures.path_ns), f"{len(figures.path):,} of {len(trace):,} nodes"),
+        ("Critical path", duration_text(figures.path_ns), f"{len(figures.path):,} of {counted(len(trace), 'node')}"),
         ("Lower bound", duration_text(figures.bound_ns), bound_text(trace, figures)),
         ("Efficiency", f"{figures.efficiency:.1%}", "lower bound / makespan"),
         ("At once", f"{average:.1f}", f"on average; {figures.peak:,} at most"),
         (
             "Attempts",
             f"{figures.attempts:,}",
-            f"{again:,} node{'s' * (again != 1)} ran more than once" if again else "each node ran once",
+            f"{counted(again, 'node')} ran more than once" if again else "each node ran once",
         ),
     ]
     meter = f'<span class="meter" aria-hidden="true"><i style="width:{figures.efficiency:.1%}"></i></span>'
@@ -160,7 +161,7 @@ def _facts(trace: Trace, figures: Figures) -> str:
     pairs: Iterable[tuple[str, str]] = [
         ("Run", trace.run_id),
         ("Workers", f"{trace.workers}: {trace.mode}" if trace.mode else str(trace.workers)),
-        ("Slots", f"{trace.slots:,} tasks at once"),
+        ("Slots", f"{counted(trace.slots, 'task')} at once"),
         ("Total work", duration_text(figures.work_ns)),
         ("Durability", trace.durability),
         *((name.capitalize(), text) for name, text in trace.facts),

@@ -18,7 +18,26 @@ def test_the_story_is_in_order_with_causes() -> None:
     ((worker, serial, node),) = rig.leases()
     rig.succeed(worker, serial, node)
     events = rig.ask("story", run="s-1")["events"]
-    assert [event[2] for event in events] == ["submitted", "attempt 1 error", "started", "succeeded"]
+    assert [event[2] for event in events] == ["submitted", "attempt 1 failed", "started", "succeeded"]
+    assert events[0][3] == "1 node as s-1"
+    assert events[1][3] == "ValueError: no; attempt 2 starts in 0.000 s"
+
+
+def test_each_task_of_a_bundle_has_a_story_of_its_own() -> None:
+    rig = Rig()
+    rig.submit(3)
+    assert [rig.ask("story", run=f"s-{n}")["events"][0][3] for n in (1, 3)] == ["1 node as s-1", "1 node as s-3"]
+
+
+def test_what_was_cancelled_before_it_ran_had_no_attempt() -> None:
+    rig = Rig(boot=False)
+    rig.submit_graph([[], []])
+    rig.say(msg.CancelAsked("s", 9, "s-1", 0))
+    rig.say(msg.WorkerHello(rig.workers[0], 101))
+    (worker, serial, node), *_ = rig.leases()
+    rig.say(msg.CancelAsked("s", 10, "s-1", node), msg.LeasesRevoked(worker, (serial,), (serial,)))
+    texts = [event[3] for event in rig.ask("story", run="s-1")["events"] if event[2] == "cancelled"]
+    assert texts == ["cancelled before it started"]
 
 
 def test_each_task_of_a_bundle_is_a_run_of_its_own() -> None:
