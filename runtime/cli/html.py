@@ -26,6 +26,8 @@ SCRIPTS: Final = ("base.js", "view.js", "gantt.js", "graph.js", "table.js", "sta
 PATH_LISTED_MAX: Final = 200
 """Nodes of the critical path in the list; of a longer one the longest are listed, in order."""
 FAILURES_LISTED_MAX: Final = 100
+_TURNS: Final = re.compile("[\u007f-\u009f\u202a-\u202e\u2066-\u2069]")
+"""Characters that reorder a line, and controls beyond ASCII: in `base.js` too."""
 _MARK: Final = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -63,9 +65,9 @@ def _script_json(data: Any) -> str:
 
 
 def _text(text: object) -> str:
-    """Escaped text; control characters, which HTML does not allow, become visible pictures of themselves."""
+    """Escaped text; control characters become visible pictures of themselves, what turns its direction an escape."""
     shown = "".join(chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(text))
-    return escape(shown)
+    return escape(_TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", shown))
 
 
 def _subtitle(trace: Trace, figures: Figures) -> str:
@@ -139,7 +141,7 @@ def _group_rows(groups: Sequence[GroupFigures], work_ns: int, *, dots: bool = Fa
             *times,
         ]
         dot = f'<i class="dot" data-group="{index}"></i>' if dots else "node type "
-        name = f'<th scope="row">{dot}{_text(group.name)}</th>'
+        name = f'<th scope="row" title="{_text(group.name)}">{dot}{_text(group.name)}</th>'
         rows.append(f"<tr>{name}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return "".join(rows)
 

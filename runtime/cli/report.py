@@ -167,14 +167,14 @@ def _groups(trace: Trace, groups: Sequence[str], waits: Sequence[int]) -> tuple[
 
 def duration_text(ns: int) -> str:
     """A duration for people: three significant digits and a unit."""
-    if ns >= 100_000_000_000:
+    if ns >= 99_950_000_000:
         minutes, seconds = divmod(round(ns / 1e9), 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
     for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000)):
-        if ns >= size:
-            value = ns / size
-            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+        value = ns / size
+        if value >= 0.9995:  # what rounds to a thousand of one unit is one of the next
+            return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
     return f"{ns} ns"
 
 
