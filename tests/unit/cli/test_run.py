@@ -133,17 +133,10 @@ def test_a_folder_that_is_kept_has_a_run_for_each_call(tmp_path: Path, capsys: p
     capsys.readouterr()
 
 
-START = (
-    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
-    "runpy.run_module('runtime', alter_sys=True, run_name='__main__')"
-)
-
-
 def command(*argv: str | Path) -> subprocess.Popen[str]:
-    """The command in a session of its own, where Ctrl-C and a lost terminal end it even if this one ignores them."""
+    """The command as a process of its own, in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "-c", START, *map(str, argv)],
+        [sys.executable, "-m", "runtime", *map(str, argv)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
