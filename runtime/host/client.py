@@ -57,6 +57,7 @@ from actors.protocol.errors import (
 from runtime.errors import error_of
 from runtime.host.pending import ERROR, VALUE, Pending, Query
 from runtime.host.reader import SPIN_NS, Reader, call_hooks
+from runtime.host.refusals import unavailable
 from runtime.host.submissions import Submissions, fresh
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import LinkEnds
@@ -120,6 +121,9 @@ class EngineClient(Submissions):
         """
         try:
             self.reader = Reader(self, self._starter.start(), self._spin_ns)
+        except OSError as refused:
+            self._starter.stop()
+            raise unavailable("no link to an engine can be made", refused) from refused
         except BaseException:
             self._starter.stop()
             raise
@@ -331,6 +335,8 @@ class EngineClient(Submissions):
                 self._continue_with(self._starter.start())
             except MainspringError as failed:
                 error = failed
+            except OSError as refused:
+                error = unavailable("no link to an engine can be made", refused)
         if error is not None:
             with self.lock:
                 self.refusal = error
