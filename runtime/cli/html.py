@@ -156,7 +156,9 @@ def _failures(trace: Trace) -> str:
         for row in failed[:FAILURES_LISTED_MAX]
     )
     more = f"<p>… and {len(failed) - FAILURES_LISTED_MAX:,} more.</p>" if len(failed) > FAILURES_LISTED_MAX else ""
-    return f'<section class="card bad"><h2>Failed nodes</h2><ul class="failures">{items}</ul>{more}</section>'
+    return (
+        f'<section class="card bad"><h2>Failed nodes</h2><ul class="failures" tabindex="0">{items}</ul>{more}</section>'
+    )
 
 
 def _facts(trace: Trace, figures: Figures) -> str:
