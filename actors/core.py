@@ -11,9 +11,10 @@ world. What a session is told waits in the outbox until the log is durable up to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from actors.at_workers import RunningNode, running_nodes
 from actors.persister import Persister
 from actors.pool import WorkerPool
 from actors.pool_size import ask_results, balance
@@ -29,13 +30,14 @@ from actors.supervisor import Supervisor
 ROUNDS_MAX: Final = 1000
 """Rounds of messages between actors in one turn; more means that two of them talk for ever."""
 
-_POOL, _LOG, _SUPERVISOR, _SEVERAL, _EFFECT, _RECORD = range(6)
+_POOL, _LOG, _SUPERVISOR, _SEVERAL, _ASKED, _EFFECT, _RECORD = range(7)
 _ROUTES: Final[dict[type, int]] = {
     Record: _RECORD,
+    msg.Queried: _ASKED,
     **dict.fromkeys(fx.ALL, _EFFECT),
     **dict.fromkeys((log.Written, log.NoSpace, log.LogBroken), _LOG),
     **dict.fromkeys((msg.WorkerWanted, msg.WorkerGone, msg.CloseAsked), _SUPERVISOR),
-    **dict.fromkeys((msg.Queried, msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed), _SEVERAL),
+    **dict.fromkeys((msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed), _SEVERAL),
     **dict.fromkeys(
         (
             msg.WorkerStarted,
@@ -155,6 +157,10 @@ class EngineCore:
         """Leases at all workers."""
         return sum(pool.held() for pool in self.pools.values())
 
+    def running_nodes(self) -> Iterator[RunningNode]:
+        """What runs, as of the latest look at the workers."""
+        return running_nodes(self.pools)
+
     def check_invariants(self) -> None:
         """Run every actor's checks, and those between them."""
         self.scheduler.check_invariants()
@@ -170,6 +176,7 @@ class EngineCore:
         to_supervisor: list[Any] = []
         to_pools: dict[str, list[Any]] = {}
         to_log: list[Any] = []
+        asked: list[msg.Queried] = []
         for message in queue:
             route = _ROUTES.get(type(message))
             if route is None:
@@ -182,6 +189,8 @@ class EngineCore:
                 to_supervisor.append(message)
             elif route == _SEVERAL:
                 self._sort_for_several(message, to_pools, to_scheduler, to_supervisor)
+            elif route == _ASKED:
+                asked.append(message)
             else:
                 self._take(message)
         told: list[Any] = []
@@ -196,7 +205,11 @@ class EngineCore:
             told += self.supervisor.receive(to_supervisor, self._now_ns)
         if to_log:
             self._commit(to_log)
-        return [m for m in told if not self._take(m)]
+        left = [m for m in told if not self._take(m)]
+        for question in asked:  # the answer knows what came with it: what workers were just seen to run
+            for answer in self.queries.answer(question, self._now_ns, self._wall_ns):
+                self._answer(answer)
+        return left
 
     def _sort_for_pool(self, message: Any, to_pools: dict[str, list[Any]]) -> None:
         if type(message) is msg.WorkerAdded:
@@ -212,10 +225,6 @@ class EngineCore:
         self, message: Any, to_pools: dict[str, list[Any]], to_scheduler: list[Any], to_supervisor: list[Any]
     ) -> None:
         kind = type(message)
-        if kind is msg.Queried:
-            for answer in self.queries.answer(message, self._now_ns, self._wall_ns):
-                self._answer(answer)
-            return
         for name in (message.node_type,) if kind is msg.PoolDelayed else self.pools:
             to_pools.setdefault(name, []).append(message)
         if kind is msg.TimePassed:

@@ -23,6 +23,7 @@ from actors.protocol.kinds import Kind
 from actors.protocol.places import packed
 from actors.protocol.records import RecordType
 from actors.protocol.states import FailureKind, NodeState
+from actors.protocol.words import counted
 from actors.run import Run
 from actors.state_column import (
     BACKOFF,
@@ -66,7 +67,7 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
     for run, nodes, values in groups:
         if run.rare.spawned:
             for node, count, fresh in growth.attach_spawned(scheduler, run, nodes):
-                scheduler.note(run, node, "spawned", f"{count} nodes")
+                scheduler.note(run, node, "spawned", counted(count, "node"))
                 scheduler.queue(run, fresh)
         if run.is_graph:
             scheduler.stirred[run.no] = run
@@ -156,7 +157,7 @@ def _back_off(
     run.move(node, BACKOFF)
     run.own_rare().backoff_until[node] = due_wall
     scheduler.log_attempt(run, node, "retry", attempt, failure, message, due_wall)
-    scheduler.note(run, node, f"attempt {attempt} {failure['kind']}", f"next in {delay / 1e9:.3f} s: {brief(failure)}")
+    scheduler.note(run, node, *retry_words(attempt, failure, delay))
     scheduler.timers.set((run.no, node), scheduler.now_ns + delay)
 
 
@@ -173,12 +174,12 @@ def end(
     run.own_rare().failures[node] = failure
     ending = NodeState(state).name.lower()
     lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
-    scheduler.note(run, node, ending, f"attempt {attempt}: {brief(failure)}")
+    scheduler.note(run, node, ending, ending_words(attempt, failure) if message is not None else brief(failure))
     others = run.open - 1
     scheduler.queue(run, run.settle([node], state))
     scheduler.tell_failure(run, node, lsn)
     if run.open < others:
-        scheduler.note(run, node, "skipped others", f"{others - run.open} nodes behind it")
+        scheduler.note(run, node, "skipped others", f"{counted(others - run.open, 'node')} behind it")
     scheduler.finish_if_over(run)
 
 
@@ -230,7 +231,8 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
     for node in back:
         message.run.rare.give_up_spawned(node)
     stopped = [n for n in message.nodes if message.run.state[n] == CANCELLING]
-    scheduler.note(message.run, message.nodes[0], "returned", f"{len(message.nodes)} nodes: {message.cause}")
+    count = counted(len(message.nodes), "node")
+    scheduler.note(message.run, message.nodes[0], "returned", f"{count} to the queue: {message.cause}")
     if back:
         scheduler.queue(message.run, back, front=True)
     for node in stopped:
@@ -302,6 +304,16 @@ def hash_of(key: str, node: int, attempt: int) -> int:
 def cancelled(when: str) -> dict[str, Any]:
     """The failure of an attempt that was cancelled."""
     return {"kind": "cancelled", "type": "", "message": f"cancelled {when}", "traceback": ""}
+
+
+def retry_words(attempt: int, failure: dict[str, Any], delay: int) -> tuple[str, str]:
+    """Event and text of an attempt that failed and is followed by another one, so many nanoseconds later."""
+    return f"attempt {attempt} failed", f"{brief(failure)}; attempt {attempt + 1} starts in {delay / 1e9:.3f} s"
+
+
+def ending_words(attempt: int, failure: dict[str, Any]) -> str:
+    """Text of a node's last attempt, which ended without success."""
+    return f"attempt {attempt}: {brief(failure)}"
 
 
 def brief(failure: dict[str, Any]) -> str:

@@ -28,6 +28,7 @@ from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken
 from actors.protocol.places import unpacked
 from actors.protocol.states import WorkerEvent, WorkerState
+from actors.protocol.words import counted
 
 NO_END: Final = 1 << 62
 """More tasks than a worker ever runs."""
@@ -54,8 +55,7 @@ class WorkerPool:
         self.draining = False
         self.trouble = ""
         self.wanted = 0
-        self.timeout_min_ns = 0
-        self.watch_due_ns = 0
+        self.timeout_min_ns = self.watch_due_ns = 0
         self.replan = False
         self._capacity = capacity(self.slots, 0.0, self._prefetch)
         self._out: list[Any] = []
@@ -278,7 +278,7 @@ class WorkerPool:
             worker.idle_since_ns = self.now_ns
         if worker.state is WorkerState.READY:
             if self._recycle_tasks is not None and worker.tasks >= self._recycle_tasks:
-                self.replace(worker, f"after {worker.tasks} tasks")
+                self.replace(worker, f"after {counted(worker.tasks, 'task')}")
             elif worker.kind_last - worker.kind_first > limits.KINDS_MAX:
                 self.replace(worker, "it knows too many kinds of tasks")
 

@@ -15,6 +15,7 @@ from actors.pool_worker import PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol.states import WorkerEvent, WorkerState
+from actors.protocol.words import counted
 
 if TYPE_CHECKING:
     from actors.pool import WorkerPool
@@ -56,11 +57,11 @@ def _is_hungry(pool: WorkerPool, worker: PoolWorker) -> bool:
 def _grow(pool: WorkerPool, able: list[PoolWorker], waiting: int, total: int) -> list[Any]:
     """One more worker when what waits is much by its usual duration, or when it has waited for long."""
     if waiting * (pool.average_ns or 1_000_000) > GROW_NS * max(1, total):
-        return [pool.want(f"{waiting} tasks wait")]
+        return [pool.want(counted(waiting, "task waits", "tasks wait"))]
     due = min((w.progress_ns for w in able if w.book.held), default=pool.now_ns) + GROW_NS
     if due > pool.now_ns:
         return [fx.WakeAt(due)]
-    return [pool.want(f"{waiting} tasks wait behind one that takes long")]
+    return [pool.want(f"{counted(waiting, 'task waits', 'tasks wait')} behind one that takes long")]
 
 
 def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:

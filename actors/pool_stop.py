@@ -7,7 +7,7 @@ by looking at the worker from outside, as often as the shortest timeout needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from actors.pool_worker import CANCEL, TIMEOUT, Escalation, PoolWorker
@@ -96,11 +96,12 @@ def observed(pool: WorkerPool, message: msg.WorkerObserved) -> None:
     worker = pool.workers.get(message.worker)
     if worker is None:
         return
-    worker.current, worker.current_started_ns = message.serial, message.started_ns
+    worker.current = message.serial
+    worker.running = message.running or (((message.serial, message.started_ns),) if message.serial else ())
     worker.passed = max(worker.passed, message.passed)
-    for serial, started_ns in _running(message):
+    for serial, started_ns in worker.running:
         group = worker.book.find(serial)
-        if group is None or serial in worker.stops:
+        if group is None or serial in worker.stops or not started_ns:  # it is just starting
             continue
         timeout = group.kind.timeout_ns
         if timeout and pool.now_ns - started_ns >= timeout:
@@ -123,13 +124,6 @@ def _look_frozen(pool: WorkerPool, worker: PoolWorker, *, stopped: bool) -> None
         worker.drain_reason = "frozen"
         worker.move(WorkerEvent.KILL)
         pool.put(fx.SignalWorker(worker.id, "KILL"))
-
-
-def _running(message: msg.WorkerObserved) -> Sequence[tuple[int, int]]:
-    """Serials that run, with the time of their start; without those that are just starting."""
-    if message.running:
-        return [(serial, started_ns) for serial, started_ns in message.running if started_ns]
-    return [(message.serial, message.started_ns)] if message.serial and message.started_ns else []
 
 
 def plan_watch(pool: WorkerPool) -> None:

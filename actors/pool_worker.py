@@ -33,14 +33,13 @@ class Escalation:
 
 
 class PoolWorker:
-    """One worker as its pool sees it."""
+    """One worker as its pool sees it. `running` are serials and starts as of the latest look, ended ones included."""
 
     __slots__ = (
         "book",
         "boot_error",
         "busy_since_ns",
         "current",
-        "current_started_ns",
         "drain_reason",
         "frozen_ns",
         "id",
@@ -52,6 +51,7 @@ class PoolWorker:
         "progress_ns",
         "results_asked",
         "revoking",
+        "running",
         "state",
         "stolen_ns",
         "stops",
@@ -65,7 +65,8 @@ class PoolWorker:
         self.pid = 0
         self.book: LeaseBook[Run] = LeaseBook()
         self.stops: dict[int, Escalation] = {}
-        self.current = self.current_started_ns = 0
+        self.current = 0
+        self.running: Sequence[tuple[int, int]] = ()
         self.progress_ns = self.idle_since_ns = now_ns
         self.busy_since_ns = 0
         self.revoking = False

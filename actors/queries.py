@@ -12,17 +12,20 @@ Pages: a reply has `next`, the number to ask from next, or null at the end. Rows
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import CallerError, MissingNode, UnknownRun
-from actors.protocol.states import NodeState, RunState
+from actors.protocol.states import RunState
+from actors.protocol.words import counted
 from actors.run import Run
 from actors.state_column import (
     BACKOFF,
@@ -37,6 +40,7 @@ from actors.state_column import (
     SUCCEEDED,
 )
 from actors.timing import Timing, read_timing
+from actors.why import Reasons
 
 if TYPE_CHECKING:
     from actors.core import EngineCore
@@ -69,14 +73,14 @@ class Queries:
         run, own = self._find(message.args)
         if message.args.get("watch") and run.open:
             self._core.scheduler.watchers.setdefault(run.no, set()).add(message.session)
-        return dict(
-            zip(("run", "name", "state", "counts", "created_ns", "ended_ns"), self._run_row(run, own), strict=True)
-        )
+        names = ("run", "name", "state", "counts", "created_ns", "ended_ns")
+        return dict(zip(names, self._run_row(run, own, self._running_by_run()), strict=True))
 
     def _nodes(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
         timing = read_timing(run, self._asked_for(run, own, message.args))
-        return self._page(run, own, message.args, lambda node: self._node_row(run, node, timing))
+        held = self._held(run)
+        return self._page(run, own, message.args, lambda node: self._node_row(run, node, timing, held))
 
     def _result(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
@@ -91,7 +95,9 @@ class Queries:
     def _story(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
         node = self._node(run, message.args, own)
-        events: list[list[Any]] = [[run.created_ns, -1, "submitted", f"{run.size} nodes as {run.key}", run.lsn]]
+        size, key = (run.base_size, run.key) if own is None else (1, f"{run.session}-{run.seq + own}")
+        what = f"{counted(size, 'node')} as {key}"
+        events: list[list[Any]] = [[run.created_ns, -1, "submitted", what, run.lsn]]
         events += [list(event) for event in run.rare.events if node is None or event[1] in (node, -1)]
         if node is not None:
             events += self._node_events(run, node)
@@ -101,9 +107,8 @@ class Queries:
     def _why(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
         node = self._node(run, message.args, own)
-        if node is None:
-            return {"text": self._why_run(run)}
-        return {"text": self._why_node(run, node)}
+        reasons = Reasons(self._core, self._now_ns, self._wall_ns)
+        return {"text": reasons.of_run(run) if node is None else reasons.of_node(run, node)}
 
     def _runs(self, message: msg.Queried) -> dict[str, Any]:
         book = self._core.scheduler.book
@@ -113,7 +118,8 @@ class Queries:
         if start is not None:
             numbers = [no for no in numbers if no <= start]
         page = numbers[:limit]
-        rows = [self._run_row(book.live.get(no) or book.finished[no], None) for no in page]
+        running = self._running_by_run()
+        rows = [self._run_row(book.live.get(no) or book.finished[no], None, running) for no in page]
         return {"rows": rows, "next": numbers[limit] if len(numbers) > limit else None}
 
     def _engine(self, message: msg.Queried) -> dict[str, Any]:
@@ -129,11 +135,14 @@ class Queries:
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    def _run_row(self, run: Run, own: int | None) -> list[Any]:
+    def _run_row(self, run: Run, own: int | None, running: Mapping[int, int]) -> list[Any]:
         if own is not None:
             state = run.state[own]
             counts = [0] * 7
             counts[_COUNTED[state]] = 1
+            if state in (LEASED, CANCELLING):
+                runs = any(found.run is run and found.node == own for found in self._core.running_nodes())
+                counts = split_counts(counts, int(runs))
             return [
                 f"{run.session}-{run.seq + own}",
                 "",
@@ -143,7 +152,22 @@ class Queries:
                 self._ended(run, own),
             ]
         ended = None if run.open else self._core.scheduler.ended_ns.get(run.no)
-        return [run.key, run.name, str(run.run_state()), run.counts(), run.created_ns, ended]
+        counts = split_counts(run.counts(), running[run.no])
+        return [run.key, run.name, str(run.run_state()), counts, run.created_ns, ended]
+
+    def _running_by_run(self) -> Counter[int]:
+        """How many nodes of each run are running, by the run's number."""
+        return Counter(found.run.no for found in self._core.running_nodes())
+
+    def _held(self, run: Run) -> dict[int, tuple[int | None, None, int]]:
+        """Start, end and pid of the nodes of a run that workers hold; those that run have a start."""
+        pids = held_nodes(self._core.pools, run)
+        held: dict[int, tuple[int | None, None, int]] = {node: (None, None, pid) for node, pid in pids.items()}
+        for found in self._core.running_nodes():
+            if found.run is run:
+                started = found.started_ns or self._now_ns
+                held[found.node] = (started + self._wall_ns - self._now_ns, None, found.pid)
+        return held
 
     def _ended(self, run: Run, node: int) -> int | None:
         if run.state[node] not in (SUCCEEDED, FAILED, CANCELLED, SKIPPED):
@@ -151,13 +175,17 @@ class Queries:
         timing = read_timing(run, range(node, node + 1)).get(node)
         return timing[1] if timing else None
 
-    def _node_row(self, run: Run, node: int, timing: dict[int, Timing]) -> list[Any]:
+    def _node_row(
+        self, run: Run, node: int, timing: dict[int, Timing], held: dict[int, tuple[int | None, None, int]]
+    ) -> list[Any]:
         started, ended, pid = timing.get(node, (None, None, None))
         state = run.state[node]
+        runs = False
         if state in (LEASED, CANCELLING):
-            started, ended, pid = self._running(run, node)
+            started, ended, pid = held.get(node, (None, None, None))
+            runs = started is not None
         attempts = run.rare.attempts.get(node, 0)
-        if state in (SUCCEEDED, LEASED, CANCELLING):
+        if state == SUCCEEDED or runs:
             attempts += 1
         name = None if run.columns is None else run.columns.ids.get(node)
         return [
@@ -229,9 +257,8 @@ class Queries:
         node = self._node(run, args, own)
         if node is None:
             raise MissingNode(f"run {run.key!r} has several nodes; name one")
-        for worker, group in self._holders(run, node):
-            return run, node, worker.id, group.base + group.nodes.index(node)
-        return run, node, 0, 0
+        holder = holder_of(self._core.pools, run, node)
+        return (run, node, 0, 0) if holder is None else (run, node, holder.worker, holder.serial)
 
     # --- finding --------------------------------------------------------------------------------------------------
 
@@ -255,22 +282,6 @@ class Queries:
             raise MissingNode(f"run {run.key!r} has no node {args['node']!r}")
         return int(asked)
 
-    def _running(self, run: Run, node: int) -> tuple[int | None, None, int | None]:
-        for worker, group in self._holders(run, node):
-            runs = worker.current == group.base + group.nodes.index(node)
-            started = worker.current_started_ns + self._wall_ns - self._now_ns if runs else None
-            return started, None, worker.pid
-        return None, None, None
-
-    def _holders(self, run: Run, node: int) -> list[tuple[Any, Any]]:
-        return [
-            (worker, group)
-            for pool in self._core.pools.values()
-            for worker in pool.workers.values()
-            for group in worker.book.groups()
-            if group.run is run and any(n == node and flag for n, flag in zip(group.nodes, group.open, strict=True))
-        ]
-
     def _is_final(self, run: Run) -> Callable[[int], bool]:
         columns = run.columns
         if columns is None:
@@ -293,52 +304,6 @@ class Queries:
             [started, node, "started", f"attempt {run.rare.attempts.get(node, 0) + 1} in process {pid}"],
             [ended, node, "succeeded", f"after {(ended - started) / 1e6:.3f} ms"],
         ]
-
-    def _why_run(self, run: Run) -> str:
-        if not run.open:
-            return f"it ended: {run.run_state()}"
-        pending, ready, running, *_ = run.counts()
-        text = f"it is running: {running} nodes run, {ready} are ready or wait for a retry, {pending} wait for parents"
-        parked = run.state.find(PARKED)
-        return text + (f"; node {run.node_id(parked)}: {self._why_node(run, parked)}" if parked >= 0 else "")
-
-    def _why_node(self, run: Run, node: int) -> str:
-        state = run.state[node]
-        if state == PENDING:
-            waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
-            shown = ", ".join(f"{run.node_id(p)} ({NodeState(run.state[p]).name.lower()})" for p in waits[:5])
-            return f"it waits for {len(waits)} parents: {shown}" + (", ..." if len(waits) > 5 else "")
-        if state == READY:
-            return self._why_ready(run, node)
-        if state == BACKOFF:
-            due = run.rare.backoff_until.get(node, self._wall_ns)
-            wait_s = max(0, due - self._wall_ns) / 1e9
-            return f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_s:.3f} s"
-        if state == PARKED:
-            return f"no handler: {run.rare.parked.get(node, '')}"
-        if state in (LEASED, CANCELLING):
-            holders = [worker for worker, _ in self._holders(run, node)]
-            where = f"worker {holders[0].id} (pid {holders[0].pid})" if holders else "a worker"
-            return (
-                f"it is {'being stopped at' if state == CANCELLING else 'leased to'} {where}: it runs, or is next there"
-            )
-        failure = run.failure(node)
-        detail = f": {failure.get('message', '')}" if failure else ""
-        return f"it ended: {NodeState(state).name.lower()}{detail}"
-
-    def _why_ready(self, run: Run, node: int) -> str:
-        kind = run.kind(node)
-        pool = self._core.pools.get(kind.node_type)
-        if pool is None:
-            return f"no worker: this runtime has no node type {kind.node_type!r}"
-        if pool.trouble:
-            return f"no worker of node type {kind.node_type!r} can start: {pool.trouble}"
-        if pool.draining:
-            return "the engine is draining; it runs after the next start"
-        waiting = len(self._core.scheduler.ready[kind.node_type])
-        busy = sum(1 for worker in pool.workers.values() if worker.book.held)
-        workers = f"{busy} of {len(pool.workers)} workers are busy"
-        return f"it is ready: {waiting} tasks wait for node type {kind.node_type!r}, {workers}"
 
     _on: Final[dict[str, Callable[[Any, msg.Queried], dict[str, Any]]]] = {
         "status": _status,

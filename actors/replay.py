@@ -17,7 +17,7 @@ import orjson
 
 from actors import admission, outcomes
 from actors.growth import attach_spawned
-from actors.outcomes import brief, cancelled
+from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.policy.ready import ReadyQueue
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
@@ -183,11 +183,12 @@ class Replay:
         run.rare.give_up_spawned(node)
         if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
             run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
-        scheduler.note(run, node, outcome, f"attempt {attempt}: {brief(failure)}")
         if outcome == "retry":
+            scheduler.note(run, node, *retry_words(attempt, failure, due - wall))
             run.move(node, BACKOFF)
             run.own_rare().backoff_until[node] = due
             return
+        scheduler.note(run, node, outcome, ending_words(attempt, failure) if times[2] else brief(failure))
         run.own_rare().failures[node] = failure
         run.settle([node], int(NodeState[outcome.upper()]))
         self._close(run, record, wall)

@@ -137,7 +137,10 @@ class Run:
         return str(node) if self.columns is None else self.columns.ids.get(node, str(node))
 
     def counts(self) -> list[int]:
-        """[pending, ready, running, succeeded, failed, cancelled, skipped]; parked and backoff count as ready."""
+        """[pending, ready, leased, succeeded, failed, cancelled, skipped]; parked and backoff count as ready.
+
+        What is leased runs, or waits at its worker: see `actors.at_workers`.
+        """
         n = self.tally
         if n is None:
             n = [self.state.count(int(state)) for state in NodeState]

@@ -186,12 +186,15 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long finished runs are kept for their results, stories and `rt.handle()`.
+    """How many finished runs are kept for their results, stories and `rt.handle()`.
+
+    Over any bound the oldest are forgotten, a sixteenth of the room at once. Besides these two there is one in bytes,
+    `limits.BYTES_FINISHED_MAX` of encoded arguments and results. Never forgotten is the latest finished run, whatever
+    its size, nor one whose end its program was not yet told.
 
     Args:
         runs: Finished runs kept, at most `limits.RUNS_FINISHED_MAX`; the oldest go first.
-        nodes: Nodes of finished runs kept, at most `limits.NODES_FINISHED_MAX`; the latest run is kept whatever its
-            size.
+        nodes: Nodes of finished runs kept, at most `limits.NODES_FINISHED_MAX`.
 
     Raises:
         ConfigurationError: A value is out of range.
@@ -216,7 +219,7 @@ class RuntimeConfig:
         state_dir: The state folder.
         node_types: Node types, or one of name "default" when empty.
         durability: "fsync" survives power loss, "os" survives the death of every process, "none" promises nothing.
-        retention: How long finished runs are kept.
+        retention: How many finished runs are kept.
         salvage: Open a log that is corrupt in the middle, and report what was dropped, instead of refusing.
         missing_handler: What happens to a task whose handler workers cannot find: "park" keeps it, warns of it once for
             each handler through the logger "mainspring", and goes on with it when the handler appears; "fail" fails it.

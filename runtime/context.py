@@ -14,6 +14,7 @@ import orjson
 
 from actors.protocol import limits
 from actors.protocol.errors import AttemptCancelled, AttemptTimeout, GraphError, RuntimeClosed
+from actors.protocol.words import counted
 
 if TYPE_CHECKING:
     from runtime.flow import Flow, Node
@@ -174,9 +175,10 @@ class TaskContext:
         place, block = view.place, _block(self._flow, view)
         frame = b"S" + orjson.dumps([place.serial, place.run_no, place.node, block])
         if len(frame) > limits.SPAWNED_BYTES_MAX:
+            nodes = counted(block["n"], "spawned node takes", "spawned nodes take")
             raise GraphError(
-                f"the {block['n']} spawned nodes take {len(frame):,} bytes; at most {limits.SPAWNED_BYTES_MAX:,} "
-                "from one attempt: let spawned tasks spawn the rest"
+                f"{nodes} {len(frame):,} bytes; at most {limits.SPAWNED_BYTES_MAX:,} from one attempt: let spawned "
+                "tasks spawn the rest"
             )
         return frame
 

@@ -54,7 +54,7 @@ class Runtime(Submitter):
             "default", or on the first one given.
         durability: What an acknowledged submission survives: "fsync" power loss, "os" the death of every process,
             "none" promises nothing.
-        retention: How long finished runs are kept.
+        retention: How many finished runs are kept.
         salvage: Open a log that is corrupt in the middle and report what was dropped, instead of refusing.
         missing_handler: "park" or "fail" tasks whose function workers cannot find.
         handle_sigterm: Drain on SIGTERM; the previous handler is called too, and restored on close. Main thread only.

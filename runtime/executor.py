@@ -9,8 +9,7 @@ engine only a little ahead of the workers; from then on a future is *running*. S
 future: it ends with the program.
 
 What differs from `ProcessPoolExecutor`: a crash of a worker fails its own call with `BrokenProcessPool` and nothing
-else; workers are started by a process without threads, so `mp_context` is taken for compatibility and has no
-effect.
+else; workers are started by a process without threads, so `mp_context` is taken for compatibility, without effect.
 
 Without `state_dir` the state folder is a temporary one, not synced, removed at the end. What a crash leaves behind:
 that folder.
@@ -81,14 +80,13 @@ class _Core:
         self.shut = False
         self.idle = threading.Event()
         self.idle.set()
-        self._over = False
+        self._closer: threading.Thread | None = None
         self._lock = threading.Lock()
         self._folder = folder
         self._workers = workers
         self._waiting: deque[_Work] = deque()
-        self._ahead = 0
         self._pace_ns = float(limits.EXECUTOR_AHEAD_NS)
-        self._last_ns = 0
+        self._ahead = self._last_ns = 0
         self._task: Task[..., Any] = Task(invoke, TaskOptions(payloads="pickle", poison=1))
 
     def add(self, work: _Work) -> None:
@@ -219,12 +217,16 @@ class _Core:
         """Take no more calls; close the runtime when the last one has ended."""
         with self._lock:
             self.shut = True
-            started, self._over = self._over, True
-        if not started:
-            self._closer = threading.Thread(target=self._close, name="mainspring-executor-end")
-            self._closer.start()
-        if wait and threading.current_thread() is not self._closer:
-            self._closer.join()
+            if begins := self._closer is None:
+                self._closer = threading.Thread(target=self._close, name="mainspring-executor-end")
+                try:
+                    self._closer.start()
+                except RuntimeError:  # since Python 3.12 no thread can be started while the interpreter ends
+                    self._closer = threading.current_thread()
+        if self._closer is not threading.current_thread():
+            self._closer.join(None if wait else 0)
+        elif begins:
+            self._close()
 
     def _close(self) -> None:
         self.idle.wait()

@@ -28,6 +28,7 @@ from actors.protocol.graph import GraphColumns, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
+from actors.protocol.words import counted
 from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, encode_call, holds, shape_of
 from runtime.config import NAME_RULE, is_name
 from runtime.mail.codec import Codec
@@ -104,7 +105,7 @@ class Flow:
         return len(self._builder)
 
     def __repr__(self) -> str:
-        return f"<Flow {self.name}: {len(self)} nodes>"
+        return f"<Flow {self.name}: {counted(len(self), 'node')}>"
 
     # --- building -------------------------------------------------------------------------------------------------
 

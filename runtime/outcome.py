@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.protocol.errors import MainspringError, ProtocolError, TaskFailed
 from actors.protocol.states import NodeState, RunState
+from actors.protocol.words import counted
 from runtime.host.pending import ERROR, FAILED, VALUE, WIRE, Pending
 from runtime.host.submissions import fresh
 from runtime.mail.codec import Codec
@@ -114,11 +115,11 @@ def run_error(ending: Sequence[Any], codec: Codec) -> TaskFailed | None:
         return None
     told = Counts(*counts)
     where = (
-        f"run {run_id}: of {told.total} nodes {told.failed} failed, {told.cancelled} were cancelled, "
-        f"{told.skipped} skipped, {told.succeeded} succeeded"
+        f"run {run_id}: {told.failed:,} of {counted(told.total, 'node')} failed, {told.cancelled:,} cancelled, "
+        f"{told.skipped:,} skipped, {told.succeeded:,} succeeded"
     )
     first = more[0] if more else None
-    node, name, failure = first or (None, None, {"kind": str(state), "message": f"the run was {state}"})
+    node, name, failure = first or (None, None, {"kind": str(state), "message": f"the run is over: {state}"})
     ending_state = "cancelled" if failure.get("kind") == "cancelled" or state == RunState.CANCELLED else "failed"
     error = task_error(failure, codec, ending_state, where)
     if node is not None:

@@ -152,7 +152,7 @@ class Submitter(SubmitterBase):
             HandlerRefused, UnknownNodeType, ConfigurationError: At once. TaskFailed, PayloadError: while iterating.
 
         What a crash leaves behind: the items that were submitted; they are run when the folder is opened again, and
-        their results are kept as the retention rule says.
+        their results are kept as `Retention` says.
         """
         return MapIterator(Mapping(self._dispatch, fn, iterables, **options))
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
+from actors.at_workers import RunningNode
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.errors import AttemptCancelled, AttemptTimeout, ControlSignal, PayloadError, SkipNode
@@ -171,7 +172,13 @@ class InlineEngine:
         self._asked: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
         self._told: deque[Any] = deque()
         self._leased: dict[tuple[int, int], Run] = {}
-        core = SimpleNamespace(scheduler=scheduler, pools={}, supervisor=SimpleNamespace(state="inline"))
+        self._running: list[RunningNode] = []
+        core = SimpleNamespace(
+            scheduler=scheduler,
+            pools={},
+            supervisor=SimpleNamespace(state="inline"),
+            running_nodes=lambda: iter(self._running),
+        )
         self._queries = Queries(cast("Any", core))
         self._thread = threading.Thread(target=self._main, name="mainspring-inline", daemon=True)
         self._worker = threading.Thread(target=self._work, name="mainspring-inline-worker", daemon=True)
@@ -274,7 +281,9 @@ class InlineEngine:
                 if run.state[node] == CANCELLING:
                     self._told.append(self._runner.cancelled(run, node))
                 else:
+                    self._running = [RunningNode(run, node, 0, os.getpid(), time.monotonic_ns())]
                     self._told.extend(self._runner.run(run, kind, node, attempt, item))
+                    self._running = []
                 self._bell.ring()
 
 

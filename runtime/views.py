@@ -20,7 +20,11 @@ Request = tuple[str, dict[str, Any]]
 
 
 class Counts(NamedTuple):
-    """How many nodes of a run are in which state; nodes that wait for a retry or for their handler count as ready."""
+    """How many nodes of a run are in which state.
+
+    `running` are those whose handler runs. Those that wait count as `ready`: for a worker, at a worker behind others,
+    for a retry, or for their handler to be found.
+    """
 
     pending: int = 0
     ready: int = 0
@@ -81,7 +85,10 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """A node at one moment. `attempts` counts those that were started, `worker_pid` is that of the latest."""
+    """A node at one moment. `attempts` counts those that were started, `worker_pid` is that of the latest.
+
+    A node that is LEASED is held by the worker of this pid: it runs there if it has `started_ns`, else it waits there.
+    """
 
     index: int
     id: str

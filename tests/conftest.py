@@ -7,6 +7,7 @@ is found at the end of the session, not at the test that made it.
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import uuid
 from collections.abc import Generator, Iterator
@@ -27,8 +28,20 @@ def pytest_configure(config: pytest.Config) -> None:
     """Mark what descends from this run; no deadlines for Hypothesis, because a shared machine pauses now and then."""
     os.environ[leaks.MARK] = uuid.uuid4().hex
     config.stash[UNMARKED] = []
+    hear_signals()
     hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
     hypothesis.settings.load_profile("house")
+
+
+def hear_signals() -> None:
+    """Programs under test hear Ctrl-C and a lost terminal, even if this run was started with `&` or `nohup`.
+
+    A signal that is ignored stays so in all that is started from here; one with a handler is the default there.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 @pytest.fixture(scope="session")

@@ -143,7 +143,7 @@ class UnknownRun(CallerError):
     """No run with this id is known; it may have been removed by the retention rule."""
 
     code = "MS121"
-    hint = "check the id; finished runs are kept for a limited time"
+    hint = "check the id; of finished runs the latest are kept, as many as Retention and its limits allow"
 
 
 class RuntimeClosed(CallerError):

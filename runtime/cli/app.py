@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
@@ -22,6 +23,12 @@ Command = Callable[[argparse.Namespace, Console], Exit]
 EXIT_CODES: Final = (
     "exit codes: 0 success; 1 the run did not succeed; 2 wrong usage, file or workflow; "
     "3 environment (state folder, disk, damaged log); 70 a bug of ours; 130 interrupted"
+)
+
+KEPT: Final = (
+    f"A folder keeps the latest finished runs: up to {limits.RUNS_FINISHED_MAX:,} runs, {limits.NODES_FINISHED_MAX:,} "
+    f"nodes and {limits.BYTES_FINISHED_MAX // limits.MIB:,} MiB of arguments and results. Unfinished runs stay until "
+    "they have ended."
 )
 
 
@@ -75,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
         options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}. Changes nothing.")
         options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
         options.add_argument("--json", action="store_true", help="one JSON object instead of text")
+        options.epilog = KEPT
         options.set_defaults(command=command)
     return top
 

@@ -17,6 +17,7 @@ from html import escape
 from importlib import resources
 from typing import Any, Final
 
+from actors.protocol.words import counted
 from runtime.cli.pagedata import page_data
 from runtime.cli.report import Figures, GroupFigures, bound_text, counts_text, duration_text, group_word
 from runtime.cli.trace import Trace
@@ -25,6 +26,8 @@ SCRIPTS: Final = ("base.js", "view.js", "gantt.js", "graph.js", "table.js", "sta
 PATH_LISTED_MAX: Final = 200
 """Nodes of the critical path in the list; of a longer one the longest are listed, in order."""
 FAILURES_LISTED_MAX: Final = 100
+_TURNS: Final = re.compile("[\u007f-\u009f\u202a-\u202e\u2066-\u2069]")
+"""Characters that reorder a line, and controls beyond ASCII: in `base.js` too."""
 _MARK: Final = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -62,9 +65,9 @@ def _script_json(data: Any) -> str:
 
 
 def _text(text: object) -> str:
-    """Escaped text; control characters, which HTML does not allow, become visible pictures of themselves."""
+    """Escaped text; control characters become visible pictures of themselves, what turns its direction an escape."""
     shown = "".join(chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(text))
-    return escape(shown)
+    return escape(_TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", shown))
 
 
 def _subtitle(trace: Trace, figures: Figures) -> str:
@@ -77,14 +80,14 @@ def _tiles(trace: Trace, figures: Figures) -> str:
     again = sum(attempts > 1 for attempts in trace.attempts)
     tiles = [
         ("Makespan", duration_text(figures.makespan_ns), f"{duration_text(trace.elapsed_ns)} as submitted"),
-        ("Critical path", duration_text(figures.path_ns), f"{len(figures.path):,} of {len(trace):,} nodes"),
+        ("Critical path", duration_text(figures.path_ns), f"{len(figures.path):,} of {counted(len(trace), 'node')}"),
         ("Lower bound", duration_text(figures.bound_ns), bound_text(trace, figures)),
         ("Efficiency", f"{figures.efficiency:.1%}", "lower bound / makespan"),
         ("At once", f"{average:.1f}", f"on average; {figures.peak:,} at most"),
         (
             "Attempts",
             f"{figures.attempts:,}",
-            f"{again:,} node{'s' * (again != 1)} ran more than once" if again else "each node ran once",
+            f"{counted(again, 'node')} ran more than once" if again else "each node ran once",
         ),
     ]
     meter = f'<span class="meter" aria-hidden="true"><i style="width:{figures.efficiency:.1%}"></i></span>'
@@ -138,7 +141,7 @@ def _group_rows(groups: Sequence[GroupFigures], work_ns: int, *, dots: bool = Fa
             *times,
         ]
         dot = f'<i class="dot" data-group="{index}"></i>' if dots else "node type "
-        name = f'<th scope="row">{dot}{_text(group.name)}</th>'
+        name = f'<th scope="row" title="{_text(group.name)}">{dot}{_text(group.name)}</th>'
         rows.append(f"<tr>{name}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return "".join(rows)
 
@@ -153,14 +156,16 @@ def _failures(trace: Trace) -> str:
         for row in failed[:FAILURES_LISTED_MAX]
     )
     more = f"<p>… and {len(failed) - FAILURES_LISTED_MAX:,} more.</p>" if len(failed) > FAILURES_LISTED_MAX else ""
-    return f'<section class="card bad"><h2>Failed nodes</h2><ul class="failures">{items}</ul>{more}</section>'
+    return (
+        f'<section class="card bad"><h2>Failed nodes</h2><ul class="failures" tabindex="0">{items}</ul>{more}</section>'
+    )
 
 
 def _facts(trace: Trace, figures: Figures) -> str:
     pairs: Iterable[tuple[str, str]] = [
         ("Run", trace.run_id),
         ("Workers", f"{trace.workers}: {trace.mode}" if trace.mode else str(trace.workers)),
-        ("Slots", f"{trace.slots:,} tasks at once"),
+        ("Slots", f"{counted(trace.slots, 'task')} at once"),
         ("Total work", duration_text(figures.work_ns)),
         ("Durability", trace.durability),
         *((name.capitalize(), text) for name, text in trace.facts),

@@ -84,7 +84,7 @@ def _node_columns(trace: Trace, figures: Figures, kept: list[int], names: list[s
         "state": [state_of[trace.states[row]] for row in kept],
         "attempts": [trace.attempts[row] for row in kept],
         "start": [_us(trace.starts[row] - origin) if trace.ran(row) else -1 for row in kept],
-        "length": [_us(trace.duration(row)) for row in kept],
+        "length": [_length_us(trace, row, origin) for row in kept],
         "wait": [_us(figures.waits[row]) if figures.waits[row] >= 0 else -1 for row in kept],
         "offsets": offsets,
         "parents": parents,
@@ -92,9 +92,24 @@ def _node_columns(trace: Trace, figures: Figures, kept: list[int], names: list[s
     }
 
 
+def _length_us(trace: Trace, row: int, origin: int) -> float:
+    """From the rounded start to the rounded end: nodes that follow each other must not overlap by rounding."""
+    if not trace.duration(row):
+        return 0
+    return _from_tenths(_tenths(trace.ends[row] - origin) - _tenths(trace.starts[row] - origin))
+
+
 def _us(ns: int) -> float:
-    us = round(ns / 1000, 1)
-    return int(us) if us.is_integer() else us
+    return _from_tenths(_tenths(ns))
+
+
+def _tenths(ns: int) -> int:
+    """Tenths of a microsecond, to which the page rounds."""
+    return round(ns / 100)
+
+
+def _from_tenths(tenths: int) -> float:
+    return tenths / 10 if tenths % 10 else tenths // 10
 
 
 def _workers(trace: Trace, kept: list[int]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from rich.console import Console as RichConsole
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from actors.protocol.words import counted
 from runtime.cli.console import Console, printable
 from runtime.cli.report import duration_text
 
@@ -85,7 +86,7 @@ class LineMeter:
         bad = f", {failed:,} failed" if failed else ""
         percent = done * 100 // total if total else 0
         self._console.note(
-            f"{self._title}: {done:,} of {total:,} nodes ({percent} %){bad}, {running:,} running, "
+            f"{self._title}: {done:,} of {counted(total, 'node')} ({percent} %){bad}, {running:,} running, "
             f"{duration_text(int(since * 1e9))}"
         )
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from actors.protocol.errors import TaskFailed, WaitTimeout
+from actors.protocol.words import counted
 from runtime.cli.progress import REFRESH_S, Meter
 from runtime.cli.trace import Trace
 from runtime.config import NodeType
@@ -113,14 +114,14 @@ def failure_text(handle: RunHandle, node: int) -> str:
 def pool_text(node_type: NodeType) -> str:
     """A node type in words."""
     low, high = node_type.workers_range
-    count = f"{high}" if low == high else f"{low} to {high}"
     kind = "process" if node_type.mode == "process" else "asyncio process"
-    each = "" if node_type.mode == "process" else f", up to {node_type.slots:,} tasks at once in each"
-    return f"{node_type.name}: {count} {kind}{'es' * (high != 1)}{each}"
+    processes = ("" if low == high else f"{low} to ") + counted(high, kind, f"{kind}es")
+    each = "" if node_type.mode == "process" else f", up to {counted(node_type.slots, 'task')} at once in each"
+    return f"{node_type.name}: {processes}{each}"
 
 
 def machine_text() -> str:
     """The machine and the Python that ran it, without names of hosts."""
     cores = os.cpu_count() or 1
     system = f"{platform.system()} {platform.machine()}"
-    return f"{cores} core{'s' * (cores != 1)}, {system}, {platform.python_implementation()} {platform.python_version()}"
+    return f"{counted(cores, 'core')}, {system}, {platform.python_implementation()} {platform.python_version()}"

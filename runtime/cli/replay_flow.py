@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.protocol import limits
+from actors.protocol.words import counted
 from runtime.cli.replay_tasks import burn, sleep_for
 from runtime.cli.wfformat import Workflow
 from runtime.config import NodeType
@@ -74,11 +75,12 @@ def _pool(tasks: int, burning: bool, workers: int) -> tuple[NodeType, str]:
     cores = os.cpu_count() or 1
     if burning:
         count = workers or cores
-        text = f"{count} process{'es' * (count != 1)}, one task at a time in each, using CPU"
+        text = f"{counted(count, 'process', 'processes')}, one task at a time in each, using CPU"
         return NodeType(NODE_TYPE, workers=count), text
     count = workers or min(SLEEPING_WORKERS_MAX, cores)
     room = min(limits.PREFETCH_MAX, max(1, -(-tasks // count)))
-    text = f"{count} asyncio process{'es' * (count != 1)}, up to {room:,} tasks at once in each, sleeping"
+    processes = counted(count, "asyncio process", "asyncio processes")
+    text = f"{processes}, up to {counted(room, 'task')} at once in each, sleeping"
     return NodeType(NODE_TYPE, workers=count, mode="asyncio", concurrency=room), text
 
 

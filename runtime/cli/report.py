@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from actors.protocol.words import counted
 from runtime.cli.order import topological
 from runtime.cli.trace import Trace
 
@@ -166,14 +167,14 @@ def _groups(trace: Trace, groups: Sequence[str], waits: Sequence[int]) -> tuple[
 
 def duration_text(ns: int) -> str:
     """A duration for people: three significant digits and a unit."""
-    if ns >= 100_000_000_000:
+    if ns >= 99_950_000_000:
         minutes, seconds = divmod(round(ns / 1e9), 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
     for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000)):
-        if ns >= size:
-            value = ns / size
-            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+        value = ns / size
+        if value >= 0.9995:  # what rounds to a thousand of one unit is one of the next
+            return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
     return f"{ns} ns"
 
 
@@ -190,7 +191,7 @@ def bound_text(trace: Trace, figures: Figures) -> str:
     """Which of its two terms the lower bound is."""
     if figures.bound_ns == figures.path_ns:
         return "the critical path; more workers cannot help"
-    return f"total work {duration_text(figures.work_ns)} / {trace.slots} slot{'s' * (trace.slots != 1)}"
+    return f"total work {duration_text(figures.work_ns)} / {counted(trace.slots, 'slot')}"
 
 
 def counts_text(counts: dict[str, int]) -> str:
@@ -205,7 +206,7 @@ def text_report(trace: Trace, figures: Figures) -> list[str]:
     """The report as lines of plain text."""
     average = figures.work_ns / figures.makespan_ns if figures.makespan_ns else 0.0
     makespan, elapsed = duration_text(figures.makespan_ns), duration_text(trace.elapsed_ns)
-    on_path = f"{len(figures.path):,} of {len(trace):,} nodes"
+    on_path = f"{len(figures.path):,} of {counted(len(trace), 'node')}"
     head = [
         ("run", f"{trace.title}  ({trace.run_id})" if trace.title != trace.run_id else trace.title),
         ("state", f"{trace.state}: {counts_text(figures.counts)}"),
@@ -227,7 +228,7 @@ def text_report(trace: Trace, figures: Figures) -> list[str]:
 
 def _again_text(trace: Trace) -> str:
     again = sum(attempts > 1 for attempts in trace.attempts)
-    return f"; {again:,} node{'s' * (again != 1)} ran more than once" if again else ""
+    return f"; {counted(again, 'node')} ran more than once" if again else ""
 
 
 def group_word(trace: Trace) -> str:
@@ -268,7 +269,7 @@ def _failure_lines(trace: Trace) -> list[str]:
     failed = [row for row, state in enumerate(trace.states) if state == "failed"]
     if not failed:
         return []
-    lines = ["", f"failed: {len(failed):,} node{'s' * (len(failed) != 1)}"]
+    lines = ["", f"failed: {counted(len(failed), 'node')}"]
     lines += [
         f"  {_cut(trace.label(row), 60)}: {_cut(trace.errors.get(row, 'no message'), 200)}"
         for row in failed[:FAILURES_SHOWN_MAX]

@@ -22,6 +22,7 @@ from typing import Any
 
 from actors.protocol.errors import ConfigurationError, EnvironmentFault, WorkflowFileError
 from actors.protocol.states import RunState
+from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit
 from runtime.cli.html import html_page
@@ -154,7 +155,9 @@ def _start(rt: Runtime, job: Job, arguments: argparse.Namespace, console: Consol
         return rt.submit(job.flow, run_id=run_id)
     counts = known[run_id].counts
     if not arguments.quiet:
-        console.note(f"{NAME}: going on with run {run_id}: {counts.done:,} of {counts.total:,} nodes had ended")
+        console.note(
+            f"{NAME}: going on with run {run_id}: {counts.done:,} of {counted(counts.total, 'node')} had ended"
+        )
     return rt.handle(run_id)
 
 

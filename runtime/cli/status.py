@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.cli.report import align, duration_text
@@ -67,10 +68,10 @@ def log_lines(log: Mapping[str, Any]) -> list[str]:
     """The state of the log on one line."""
     if not log:
         return []
-    segments = log["segments"]
-    text = f"{log['records']:,} records in {segments:,} segment{'s' * (segments != 1)}, {bytes_text(log['bytes'])}"
+    size = bytes_text(log["bytes"])
+    text = f"{counted(log['records'], 'record')} in {counted(log['segments'], 'segment')}, {size}"
     if log.get("bytes_cut"):
-        text += f"; {log['bytes_cut']:,} bytes at its end are not acknowledged"
+        text += f"; at its end {counted(log['bytes_cut'], 'byte')} that nobody was told of"
     return [f"log            {text}"]
 
 
@@ -79,7 +80,7 @@ def bytes_text(size: int) -> str:
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= factor:
             return f"{size / factor:.1f} {unit}"
-    return f"{size} bytes"
+    return counted(size, "byte")
 
 
 def _row(run: Mapping[str, Any]) -> tuple[str, ...]:

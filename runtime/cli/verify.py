@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.storage.verify import VerifyReport, verify
@@ -29,11 +30,10 @@ def show_verify(state: Path, console: Console, *, as_json: bool = False) -> Exit
 def verify_lines(report: VerifyReport) -> list[str]:
     """The report as text."""
     log = report.log
-    segments = len(log.segments)
     lines = [
         f"state folder   {report.path}",
         f"created        {report.created}, {report.uuid}",
-        f"log            {log.records:,} records in {segments:,} segment{'s' * (segments != 1)}",
+        f"log            {counted(log.records, 'record')} in {counted(len(log.segments), 'segment')}",
     ]
     if report.record_types:
         kinds = ", ".join(f"{count:,} {name.lower()}" for name, count in report.record_types.items())

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeGuard
 
 from actors.protocol import limits
 from actors.protocol.errors import EnvironmentFault, WorkflowFileError
+from actors.protocol.words import counted
 from runtime.cli.order import cycle, topological
 
 VERSION: Final = "1.5"
@@ -150,11 +151,8 @@ class _Reader:
 
     def _error(self) -> WorkflowFileError:
         more = len(self.problems) - 1
-        also = (
-            f" (and {more}{' or more' if more + 1 >= PROBLEMS_MAX else ''} further problem{'s' * (more > 1)})"
-            if more
-            else ""
-        )
+        noun = "or more further problem" if more + 1 >= PROBLEMS_MAX else "further problem"
+        also = f" (and {counted(more, noun)})" if more else ""
         return WorkflowFileError(f"{self.source}: {self.problems[0]}{also}")
 
     # --- JSON ---------------------------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ Frames that this side sends (the rest of them is in `actors.protocol`):
 
 Questions: `run` is a run id, `node` a number or an id; replies come on either lane. Times are wall clock ns or null.
 
-    status {run, watch}    -> {run, name, state, counts[7], created_ns, ended_ns}; watch: N is sent here when the
-    run ends nodes  {run, node, from, limit}        -> {rows: [[number, id, parents, state, attempts, started_ns,
-    ended_ns, pid,
-                                              task name, [done, total, text] | null]], next}
+    status {run, watch}    -> {run, name, state, counts[7], created_ns, ended_ns}; counts as `runtime.views.Counts`,
+                                              where frames that come by themselves count all that is leased as
+                                              running; watch: N is sent here when the run ends
+    nodes  {run, node, from, limit}        -> {rows: [[number, id, parents, state, attempts, started_ns, ended_ns,
+                                              pid, task name, [done, total, text] | null]], next}
     result {run, node, which, from, limit} -> {rows: [[number, id, state, value, failure | null]], next}
                                               which: "all", "final" (no other node depends on it), "failed"
     story  {run, node}     -> {events: [[at_ns, number | -1, event, text]]}
@@ -57,6 +58,7 @@ from runtime.errors import error_of
 from runtime.host.forks import call_in_forks
 from runtime.host.pending import ERROR, VALUE, Pending, Query
 from runtime.host.reader import SPIN_NS, Reader, call_hooks
+from runtime.host.refusals import unavailable
 from runtime.host.submissions import Submissions, fresh
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import LinkEnds
@@ -120,6 +122,9 @@ class EngineClient(Submissions):
         """
         try:
             self.reader = Reader(self, self._starter.start(), self._spin_ns)
+        except OSError as refused:
+            self._starter.stop()
+            raise unavailable("no link to an engine can be made", refused) from refused
         except BaseException:
             self._starter.stop()
             raise
@@ -337,6 +342,8 @@ class EngineClient(Submissions):
                 self._continue_with(self._starter.start())
             except MainspringError as failed:
                 error = failed
+            except OSError as refused:
+                error = unavailable("no link to an engine can be made", refused)
         if error is not None:
             with self.lock:
                 self.refusal = error

@@ -32,6 +32,7 @@ from runtime.host import leftovers
 from runtime.host.engine_host import EngineHost
 from runtime.host.launch import WorkerStarter
 from runtime.host.log_thread import LogThread
+from runtime.host.refusals import is_refusal, unavailable
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import Link, LinkEnds
 from runtime.storage.files import DiskFiles
@@ -57,7 +58,10 @@ def run(config: dict[str, Any], fds: list[int], spawner: socket.socket) -> None:
             raise
         code = 1
     except BaseException as bug:
-        _say(face, InternalError(f"the engine failed: {bug!r}"))
+        if isinstance(bug, OSError) and is_refusal(bug):
+            _say(face, unavailable("the engine cannot go on", bug))
+        else:
+            _say(face, InternalError(f"the engine failed: {bug!r}"))
         raise
     finally:
         face.close()

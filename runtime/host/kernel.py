@@ -21,9 +21,12 @@ _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _STAT_PARENT: Final = 1
 _STAT_START: Final = 19
-_ROUNDS_MAX: Final = 20
+_STAT_MEMORY: Final = 20
+_STAT_ENVIRONMENT: Final = slice(47, 49)
+_ROUNDS_MAX: Final = 200
+"""A second: on a busy machine it takes some of it until a process that was killed is gone, or comes out of `exec`."""
 _QUIET_ROUNDS: Final = 2
-"""Looks at all processes in a row that must find none: one that is inside `exec` shows no environment for a moment."""
+"""Looks at all processes in a row that must find none: each may reveal a child of one that was killed."""
 _ROUND_S: Final = 0.005
 
 
@@ -130,32 +133,46 @@ def kill_marked(mark: str) -> int:
     """SIGKILL every process whose environment has the entry `mark` ("NAME=value"), until none is left.
 
     For descendants that nobody is parent of any more: an environment is inherited by forks and by `exec`, so they still
-    carry the mark, in whatever session or group they are. Returns how many were killed. Not found is who cleared its
+    carry the mark, in whatever session or group they are. Inside `exec` a process shows none for a moment, which is
+    long when it has no core: it is waited for. Returns how many processes were killed. Not found is who cleared its
     environment.
     """
     wanted, quiet = mark.encode(), 0
     killed: set[int] = set()
+    hidden: set[int] = set()
     for _ in range(_ROUNDS_MAX):
-        found = [pid for pid in _pids() if pid != os.getpid() and wanted in _environment(pid)]
-        for pid in found:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        killed.update(found)  # one that is dying may be seen again
-        quiet = 0 if found else quiet + 1
+        found, before, hidden = set(), hidden, set()
+        for pid in _pids():
+            entries = [] if pid == os.getpid() else _environment(pid)
+            if entries is None:
+                hidden.add(pid)
+            elif wanted in entries:
+                found.add(pid)
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+        killed |= found
+        quiet = 0 if found or hidden & before else quiet + 1
         if quiet == _QUIET_ROUNDS:
             break
         time.sleep(_ROUND_S)
     return len(killed)
 
 
-def _environment(pid: int) -> list[bytes]:
-    """Entries of a process's environment at its exec; empty for a zombie and for processes of other users."""
+def _environment(pid: int) -> list[bytes] | None:
+    """Entries of a process's environment at its exec; empty for a zombie and for processes of other users.
+
+    None: it is inside `exec`, has its new memory and not yet an environment in it.
+    """
     if LINUX:
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
-                return file.read().split(b"\0")
+                entries = file.read()
         except OSError:
             return []
+        if not entries and (fields := _stat(pid)) and fields[_STAT_MEMORY] != "0":
+            start, end = fields[_STAT_ENVIRONMENT]
+            return [] if start == end != "0" else None
+        return entries.split(b"\0")
     import psutil  # lazy: only where there is no /proc
 
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.host.launch import Launcher
+from runtime.host.refusals import unavailable
 from runtime.mail.link import LinkEnds, create_link
 
 
@@ -30,11 +31,14 @@ class ProcessStarter:
 
     def start(self) -> LinkEnds:
         """Start an engine, and a spawner if there is none. Raises EngineUnavailable."""
-        if self._launcher.fileno() < 0:
-            self._launcher.stop()
-            self._launcher = Launcher()
-            self._launcher.start()
-        ends = create_link()
+        try:
+            if self._launcher.fileno() < 0:
+                self._launcher.stop()
+                self._launcher = Launcher()
+                self._launcher.start()
+            ends = create_link()
+        except (OSError, RuntimeError) as refused:  # RuntimeError: since Python 3.12, while the interpreter ends
+            raise unavailable("an engine cannot be started", refused) from refused
         try:
             self._launcher.start_engine(self._config, ends.fds())
         except BaseException:

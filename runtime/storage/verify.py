@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from actors.protocol.errors import LogCorrupt
 from actors.protocol.records import RecordType
+from actors.protocol.words import counted
 from runtime.storage.files import ASIDE, DiskFiles, Files
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import LogReader, RecoveryReport, read_log
@@ -72,7 +73,8 @@ def verify(path: str | os.PathLike[str], *, files: Files | None = None) -> Verif
         if fault is not None and log.gaps:  # no gaps: the engine was just cutting off a batch
             problems.append(f"{fault.message} (segment {fault.segment}, offset {fault.offset})")
         problems += [
-            f"gap in {gap.segment} at offset {gap.offset}: {gap.bytes} bytes, LSNs {gap.lsn_from} to {gap.lsn_to}"
+            f"gap in {gap.segment} at offset {gap.offset}: {counted(gap.bytes, 'byte')}, "
+            f"LSNs {gap.lsn_from} to {gap.lsn_to}"
             for gap in log.gaps
         ]
         return VerifyReport(
@@ -102,9 +104,9 @@ def _notes(place: LogPlace, files: Files, log: RecoveryReport, types: Counter[in
     """Findings that do not keep the folder from opening."""
     notes: list[str] = []
     if log.bytes_cut:
-        notes.append(f"{log.bytes_cut} bytes at the end are a write under way or a torn tail, not acknowledged")
+        notes.append(f"{counted(log.bytes_cut, 'byte')} at the end: a write under way or a torn tail, not acknowledged")
     if log.known_gaps:
-        notes.append(f"{log.known_gaps} records were lost in earlier damage and given up by salvage")
+        notes.append(f"{counted(log.known_gaps, 'record')} lost in earlier damage and given up by salvage")
     unknown = sorted(set(types) - set(_KNOWN_TYPES))
     if unknown:
         notes.append(f"record types unknown to this version: {unknown}")

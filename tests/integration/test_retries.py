@@ -80,11 +80,11 @@ def test_waits_grow_and_end_at_the_cap(state_dir: Path, tmp_path: Path) -> None:
         handle = rt.options(retry=retry).submit(handlers.end_as, "error", str(path), 5)
         assert handle.result(timeout=60)[0] == 5
         events = [event.text for event in handle.story() if "attempt" in event.event]
-        assert [text.split(" s:")[0] for text in events] == [
-            "next in 0.050",
-            "next in 0.100",
-            "next in 0.200",
-            "next in 0.200",
+        assert [text.rpartition("; ")[2] for text in events] == [
+            "attempt 2 starts in 0.050 s",
+            "attempt 3 starts in 0.100 s",
+            "attempt 4 starts in 0.200 s",
+            "attempt 5 starts in 0.200 s",
         ]
     waits_s = [(after.at_ns - before.at_ns) / 1e9 for before, after in pairwise(lines(path))]
     for waited, wanted in zip(waits_s, (0.05, 0.1, 0.2, 0.2), strict=True):

@@ -50,7 +50,7 @@ def test_s01_a_task_whose_worker_is_killed_runs_again_elsewhere(
     assert second_pid == noted[1].pid != first.pid
     assert noted[1].at_ns - killed_ns < DETECTED_NS
     assert (status.state, status.attempts) == (NodeState.SUCCEEDED, 2)
-    assert any("attempt 1 crash" in line and signum.name in line for line in story), story
+    assert any("attempt 1 failed" in line and signum.name in line for line in story), story
     written = log_of(state_dir)
     assert written.outcomes() == [("retry", "crash")]
     assert sum(written.completed.values()) == 1

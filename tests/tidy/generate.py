@@ -14,7 +14,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
-from actors.protocol import errors, states
+from actors.protocol import errors, limits, states
 from actors.state_column import rule_met
 from tests.tidy.tree import ROOT
 
@@ -89,6 +89,27 @@ def trigger_table() -> str:
     return "\n".join(rows)
 
 
+def bounds_table() -> str:
+    """How much is held of runs, and what happens then."""
+    finished = (
+        f"{limits.RUNS_FINISHED_MAX:,} runs, {limits.NODES_FINISHED_MAX:,} nodes, "
+        f"{limits.BYTES_FINISHED_MAX // limits.MIB:,} MiB; less with `retention=Retention(runs=..., nodes=...)`"
+    )
+    forgotten = (
+        "the oldest are forgotten, with their results and stories; never the latest one, whatever its size, and none "
+        "whose end its program was not yet told"
+    )
+    full = (
+        "the engine reads no submissions until runs end, what was accepted goes on: `submit` waits, `submit_nowait` "
+        "raises `QueueFull` when the queue before the engine is full too"
+    )
+    rows = [
+        ("finished runs", finished, forgotten),
+        ("unfinished runs", f"{limits.NODES_OPEN_MAX:,} nodes, {limits.BYTES_OPEN_MAX // limits.MIB:,} MiB", full),
+    ]
+    return "\n".join(["| held | up to | then |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
 def both_forms(endings: tuple[states.NodeState, ...]) -> list[list[int]]:
     """The endings with failed, and the same with cancelled in its place."""
     cancelled = [states.NodeState.CANCELLED if state is states.NodeState.FAILED else state for state in endings]
@@ -101,7 +122,7 @@ def parts() -> dict[str, dict[str, Callable[[], str]]]:
         f"{name} states": partial(drawing, table) for name, table in state_tables().items()
     }
     return {
-        "README.md": {"errors": error_table, "trigger rules": trigger_table},
+        "README.md": {"errors": error_table, "trigger rules": trigger_table, "bounds": bounds_table},
         "actors/ARCHITECTURE.md": drawings,
     }
 

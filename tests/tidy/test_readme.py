@@ -16,6 +16,7 @@ from tests.tidy.tree import ROOT, files, read
 README: Final = read("README.md")
 FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FIGURES: Final = re.compile(r"<!-- figures: begin -->\n(.*?)<!-- figures: end -->", re.DOTALL)
+GENERATED: Final = re.compile(r"<!-- ([a-z ]+): begin \(generated .*?<!-- \1: end -->", re.DOTALL)
 MEASURED: Final = re.compile(
     r"\d[\d,.]*\s?(ns|µs|us|ms|s|seconds?|MB|GB|MiB|GiB|KiB|bytes|%|tasks/s|/s)(?![\w-])|\d[\d,.]*\s?[×x](?!\w)|\d[\d,.]*\s?(k|M)/s"
 )
@@ -24,8 +25,8 @@ COMMANDS: Final = "\n".join(block for language, block in FENCE.findall(README) i
 
 
 def prose(text: str) -> str:
-    """The text without its programs and its figures."""
-    return FIGURES.sub("", FENCE.sub("", text))
+    """The text without its programs, its figures, and what is generated from the code."""
+    return GENERATED.sub("", FIGURES.sub("", FENCE.sub("", text)))
 
 
 @pytest.mark.slow
@@ -72,3 +73,4 @@ def test_planted_figures_are_found() -> None:
     assert MEASURED.search("8× faster")
     assert not MEASURED.search("Python 3.11 to 3.13")
     assert not MEASURED.search(prose("```sh\nsleep 3 s\n```\n"))
+    assert MEASURED.search(prose("<!-- a: begin (generated) -->\n1 MiB\n<!-- a: end -->\nin 58 µs"))

@@ -73,21 +73,24 @@ const Theme = {
 /** A duration in microseconds as text: three significant digits and a unit. */
 function timeText(us) {
   if (us < 0) return "–";
-  if (us >= 1e8) {
+  if (us >= 9.995e7) {
     const seconds = Math.round(us / 1e6);
     const minutes = Math.floor(seconds / 60) % 60;
     const pad = (value) => String(value).padStart(2, "0");
     return seconds >= 3600 ? `${Math.floor(seconds / 3600)} h ${pad(minutes)} min` : `${minutes} min ${pad(seconds % 60)} s`;
   }
-  const [value, unit] = us >= 1e6 ? [us / 1e6, "s"] : us >= 1e3 ? [us / 1e3, "ms"] : [us, "µs"];
-  return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2).replace(/^0\.00$/, "0")} ${unit}`;
+  const [value, unit] = us >= 999500 ? [us / 1e6, "s"] : us >= 999.5 ? [us / 1e3, "ms"] : [us, "µs"];
+  return `${value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2).replace(/^0\.00$/, "0")} ${unit}`;
 }
 
 const numberText = (value) => value.toLocaleString("en-GB");
 const plural = (count, word) => `${numberText(count)} ${word}${count === 1 ? "" : "s"}`;
 
-/** Control characters as visible pictures of themselves. */
-const visible = (text) => text.replace(/[\u0000-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)));
+/** Control characters as visible pictures of themselves; what would turn the direction of the text as an escape. */
+const visible = (text) =>
+  text
+    .replace(/[\u0000-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
+    .replace(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** The text cut in its middle: ids often differ at their end. */
 function shorten(text, most) {

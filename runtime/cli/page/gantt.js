@@ -26,7 +26,7 @@ const Gantt = {
     for (const row of this.rows.values()) row.nodes.sort((a, b) => NODES.start[a] - NODES.start[b]);
     this.order = [...Array(COUNT).keys()].filter((node) => NODES.start[node] >= 0).sort((a, b) => NODES.start[a] - NODES.start[b]);
     this.starts = this.order.map((node) => NODES.start[node]);
-    this.ends = this.order.map((node) => NODES.start[node] + NODES.length[node]).sort((a, b) => a - b);
+    this.ends = this.order.map((node) => Math.round((NODES.start[node] + NODES.length[node]) * 10) / 10).sort((a, b) => a - b);
     this.most = this.peak();
     const label = `Timeline of ${plural(DATA.total, "node")} on ${plural(lanes.length, "worker")}. The table of nodes below has the same data.`;
     const narrow = find("#gantt").clientWidth < 640;

@@ -111,6 +111,7 @@ const Table = {
         cell.append(make("button", { type: "button", textContent: text, title: text }));
       } else {
         cell.textContent = text;
+        if (column.left) cell.title = text;
         if (index === 2) cell.classList.add(`state-${text}`);
       }
       row.append(cell);

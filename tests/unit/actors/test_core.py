@@ -62,7 +62,7 @@ def test_s12_nobody_who_asks_waits_for_room_on_the_disk() -> None:
     assert rig.told("Q") == []
     rig.held.clear()
     rig.say(NoSpace("no space"))
-    assert [(body[0], body[2]["code"]) for body in rig.told("Q")] == [(1, "MS206"), (2, "MS206")]
+    assert sorted((body[0], body[2]["code"]) for body in rig.told("Q")) == [(1, "MS206"), (2, "MS206")]
     rig.say(msg.Queried("s", 3, "status", {"run": "s-1"}), msg.Queried("s", 4, "engine", {}))
     assert [body[2] and body[2]["code"] for body in rig.told("Q")] == ["MS206", None]
     rig.later(limits.DISK_FULL_RETRY_NS)
@@ -71,6 +71,20 @@ def test_s12_nobody_who_asks_waits_for_room_on_the_disk() -> None:
     while rig.held:
         rig.write()
     assert rig.told("Q")[0][1]["state"] == "cancelled", "what was answered with an error was kept all the same"
+
+
+def test_a_question_is_answered_with_what_was_seen_together_with_it() -> None:
+    rig = Rig()
+    rig.submit(3)
+    (worker, serial, _), *_ = rig.leases()
+    rig.say(
+        msg.Queried("s", 1, "nodes", {"run": "s-1"}),
+        msg.WorkerObserved(worker, serial, rig.now_ns, 0, 0),
+        msg.Queried("s", 2, "status", {"run": "s-1"}),
+    )
+    nodes, status = (body[1] for body in rig.told("Q"))
+    assert nodes["rows"][0][5] is not None, "it has started"
+    assert status["counts"][:3] == [0, 0, 1]
 
 
 def test_a_failed_log_answers_with_its_error() -> None:

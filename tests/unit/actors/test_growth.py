@@ -36,6 +36,8 @@ def test_spawned_nodes_count_when_their_attempt_succeeds() -> None:
     rig.succeed(worker, serial, node)
     assert [n for _, _, n in rig.leases()] == [1, 2]
     assert replayed(rig).book.live[1].size == 3
+    events = rig.ask("story", run="s-1")["events"]
+    assert [event[2:4] for event in events] == [["submitted", "1 node as s-1"], ["spawned", "2 nodes"]]
 
 
 def test_what_single_tasks_add_is_not_told_as_results_of_other_submissions() -> None:

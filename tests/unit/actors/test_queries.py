@@ -1,4 +1,4 @@
-"""Answers: states, pages, story and the reasons why something does not run."""
+"""Answers: states, counts, pages and the story."""
 
 from __future__ import annotations
 
@@ -6,36 +6,7 @@ import pytest
 
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from tests.unit.actors.rig import Rig
-
-
-def test_why_names_the_parents() -> None:
-    rig = Rig()
-    rig.submit_graph([[], [0]])
-    assert rig.ask("why", run="s-1", node=1)["text"] == "it waits for 1 parents: 0 (leased)"
-
-
-def test_why_names_the_retry() -> None:
-    rig = Rig()
-    rig.submit(1, retry={"max_attempts": 2, "base_ns": 10**9, "jitter": False})
-    ((worker, serial, node),) = rig.leases()
-    rig.fail(worker, serial, node)
-    assert rig.ask("why", run="s-1")["text"].startswith("attempt 1 failed; the next starts in 1.000 s")
-
-
-def test_why_names_a_pool_that_cannot_start() -> None:
-    rig = Rig(boot=False)
-    rig.submit(1)
-    rig.say(msg.WorkerCannotBoot(rig.workers[0], "ModuleNotFoundError: x"))
-    assert "ModuleNotFoundError: x" in rig.ask("why", run="s-1")["text"]
-
-
-def test_why_of_what_ended() -> None:
-    rig = Rig()
-    rig.submit(1)
-    ((worker, serial, node),) = rig.leases()
-    rig.fail(worker, serial, node)
-    assert rig.ask("why", run="s-1")["text"] == "it ended: failed: no"
+from tests.unit.actors.rig import Rig, node_type
 
 
 def test_the_story_is_in_order_with_causes() -> None:
@@ -47,7 +18,26 @@ def test_the_story_is_in_order_with_causes() -> None:
     ((worker, serial, node),) = rig.leases()
     rig.succeed(worker, serial, node)
     events = rig.ask("story", run="s-1")["events"]
-    assert [event[2] for event in events] == ["submitted", "attempt 1 error", "started", "succeeded"]
+    assert [event[2] for event in events] == ["submitted", "attempt 1 failed", "started", "succeeded"]
+    assert events[0][3] == "1 node as s-1"
+    assert events[1][3] == "ValueError: no; attempt 2 starts in 0.000 s"
+
+
+def test_each_task_of_a_bundle_has_a_story_of_its_own() -> None:
+    rig = Rig()
+    rig.submit(3)
+    assert [rig.ask("story", run=f"s-{n}")["events"][0][3] for n in (1, 3)] == ["1 node as s-1", "1 node as s-3"]
+
+
+def test_what_was_cancelled_before_it_ran_had_no_attempt() -> None:
+    rig = Rig(boot=False)
+    rig.submit_graph([[], []])
+    rig.say(msg.CancelAsked("s", 9, "s-1", 0))
+    rig.say(msg.WorkerHello(rig.workers[0], 101))
+    (worker, serial, node), *_ = rig.leases()
+    rig.say(msg.CancelAsked("s", 10, "s-1", node), msg.LeasesRevoked(worker, (serial,), (serial,)))
+    texts = [event[3] for event in rig.ask("story", run="s-1")["events"] if event[2] == "cancelled"]
+    assert texts == ["cancelled before it started"]
 
 
 def test_each_task_of_a_bundle_is_a_run_of_its_own() -> None:
@@ -113,3 +103,49 @@ def test_a_page_of_what_matches_looks_at_so_many_nodes_only(monkeypatch: pytest.
     pages = [rig.ask("result", run="s-1", which="failed", **{"from": first}) for first in (0, 3, 6)]
     assert [page["next"] for page in pages] == [3, 6, None]
     assert [[row[0] for row in page["rows"]] for page in pages] == [[], [5], []]
+
+
+def test_what_a_worker_holds_ahead_does_not_run() -> None:
+    rig = Rig()
+    rig.submit_graph([[], [], [], [0]])
+    (worker, serial, node), *_ = rig.leases()
+    assert rig.ask("status", run="s-1")["counts"] == [1, 3, 0, 0, 0, 0, 0]
+    rig.observe(worker, serial, rig.now_ns)
+    assert rig.ask("status", run="s-1")["counts"] == [1, 2, 1, 0, 0, 0, 0]
+    assert rig.ask("runs")["rows"][0][3] == [1, 2, 1, 0, 0, 0, 0]
+    rig.succeed(worker, serial, node)
+    assert rig.ask("status", run="s-1")["counts"] == [0, 3, 0, 1, 0, 0, 0], "what was seen to run has ended"
+
+
+def test_a_single_task_that_is_held_ahead_does_not_run() -> None:
+    rig = Rig()
+    rig.submit(2)
+    (worker, serial, _), *_ = rig.leases()
+    rig.observe(worker, serial, rig.now_ns)
+    assert rig.ask("status", run="s-1")["counts"] == [0, 0, 1, 0, 0, 0, 0]
+    assert rig.ask("status", run="s-2")["counts"] == [0, 1, 0, 0, 0, 0, 0]
+
+
+def test_all_that_an_asyncio_worker_runs_is_known() -> None:
+    rig = Rig(node_type(mode="asyncio", slots=2))
+    rig.submit(3)
+    (worker, first, _), (_, second, _), *_ = rig.leases()
+    rig.observe(worker, 0, 0, running=((first, rig.now_ns - 5), (second, 0)))
+    counts = [rig.ask("status", run=f"s-{number}")["counts"][:3] for number in (1, 2, 3)]
+    assert counts == [[0, 0, 1], [0, 0, 1], [0, 1, 0]]
+    rows = [rig.ask("nodes", run=f"s-{number}")["rows"][0] for number in (1, 2, 3)]
+    assert [row[5] is None for row in rows] == [False, False, True], "what runs has a start"
+
+
+def test_an_attempt_counts_when_it_has_started() -> None:
+    rig = Rig()
+    rig.submit(1, retry={"max_attempts": 2, "base_ns": 10, "jitter": False})
+    ((worker, serial, node),) = rig.leases()
+    attempts = [rig.ask("nodes", run="s-1")["rows"][0][4]]
+    rig.observe(worker, serial, rig.now_ns)
+    attempts.append(rig.ask("nodes", run="s-1")["rows"][0][4])
+    rig.fail(worker, serial, node)
+    rig.later(1000)
+    rig.leases()
+    attempts.append(rig.ask("nodes", run="s-1")["rows"][0][4])
+    assert attempts == [0, 1, 1]

@@ -48,6 +48,15 @@ def test_the_folded_state_is_the_live_one() -> None:
     assert states(folded(rig.records)) == states(rig.core.scheduler)
 
 
+def test_the_story_of_failed_attempts_is_told_alike_after_a_restart() -> None:
+    rig = busy_rig()
+    stories = [
+        [event[1:4] for event in scheduler.book.live[1].rare.events if event[2].startswith("attempt")]
+        for scheduler in (rig.core.scheduler, folded(rig.records))
+    ]
+    assert stories[0] == stories[1] == [(1, "attempt 1 failed", "ValueError: no; attempt 2 starts in 0.100 s")]
+
+
 def test_finished_nodes_do_not_run_again_and_open_ones_do() -> None:
     rig = busy_rig()
     scheduler = folded(rig.records)

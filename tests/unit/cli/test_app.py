@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.protocol import limits
 from runtime.cli import app, main
 from runtime.cli.exits import Exit
 from runtime.storage.files import DiskFiles
@@ -49,6 +50,13 @@ def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join(capsys.readouterr().out.split())
     assert "130 interrupted" in text
     assert all(command in text for command in ("run", "status", "verify"))
+
+
+@pytest.mark.parametrize("command", ["status", "verify"])
+def test_help_tells_what_a_folder_keeps(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == Exit.OK
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"{limits.BYTES_FINISHED_MAX // 2**20} MiB of arguments and results" in text
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

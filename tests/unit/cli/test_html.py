@@ -79,8 +79,10 @@ def test_hostile_names_stay_text() -> None:
         "<img src=x onerror=alert(1)>",
         "\"' &amp;\x00\x1b[31m",
         "\ud800{{script}}",
+        "txt.\u202eexe\u2066\x9b",
     ]
-    trace = trace_of([[], [0], [1], [2]], [1] * 4, 1, names=names, groups=names, failed=[1])
+    parents: list[list[int]] = [[], [0], [1], [2], [3]]
+    trace = trace_of(parents, [1] * 5, 1, names=names, groups=names, failed=[1])
     trace.title = names[0]
     trace.errors = {1: names[1]}
     reader, page = read(trace)
@@ -88,7 +90,14 @@ def test_hostile_names_stay_text() -> None:
     assert not any(tag == "img" for tag, _ in reader.tags)
     assert json.loads(reader.data)["nodes"]["id"] == names
     assert "\x00" not in page
-    assert "\x1b" not in page
+    assert not any(char in page for char in "\x1b\x9b\u202e\u2066")
+    assert "txt.\\u202eexe\\u2066\\u009b" in page
+
+
+def test_a_name_that_is_cut_can_be_read() -> None:
+    names = ["n" * 900, "m" * 900]
+    reader, _ = read(trace_of([[], [0]], [1, 2], 1, names=names, groups=names))
+    assert {attributes.get("title") for tag, attributes in reader.tags if tag == "th"} >= set(names)
 
 
 def test_failures_and_long_paths_are_bounded() -> None:

@@ -26,6 +26,15 @@ def test_bars_of_one_lane_do_not_overlap() -> None:
         assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
 
 
+def test_nodes_that_follow_each_other_do_not_overlap_by_rounding() -> None:
+    trace = trace_of([[row - 1] if row else [] for row in range(200)], [1] * 200, 1)
+    ends = [trace.starts[0] + 333 * (row + 1) + row % 7 for row in range(200)]
+    trace.starts, trace.ends = [trace.starts[0], *ends[:-1]], ends
+    nodes = page_data(trace, analyse(trace))["nodes"]
+    ended = [round((start + length) * 10) for start, length in zip(nodes["start"], nodes["length"], strict=True)]
+    assert ended[:-1] == [round(start * 10) for start in nodes["start"][1:]]
+
+
 def test_groups_count_every_node_and_edge() -> None:
     trace = layers(6, 30)
     data = page_data(trace, analyse(trace))

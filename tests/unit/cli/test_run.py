@@ -133,16 +133,10 @@ def test_a_folder_that_is_kept_has_a_run_for_each_call(tmp_path: Path, capsys: p
     capsys.readouterr()
 
 
-START = (
-    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "runpy.run_module('runtime', alter_sys=True, run_name='__main__')"
-)
-
-
 def command(*argv: str | Path) -> subprocess.Popen[str]:
-    """The command as a process of its own, in a session of its own, where Ctrl-C works even if it does not here."""
+    """The command as a process of its own, in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "-c", START, *map(str, argv)],
+        [sys.executable, "-m", "runtime", *map(str, argv)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

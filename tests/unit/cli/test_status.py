@@ -54,7 +54,7 @@ def test_long_lists_are_cut() -> None:
 def test_what_is_not_acknowledged_is_said() -> None:
     log = {"records": 1, "segments": 2, "bytes": 12, "bytes_cut": 7}
     lines = status_lines(Path("/state"), summary(log=log))
-    assert "log            1 records in 2 segments, 12 bytes; 7 bytes at its end are not acknowledged" in lines
+    assert "log            1 record in 2 segments, 12 bytes; at its end 7 bytes that nobody was told of" in lines
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import os
 import secrets
 import signal
 import subprocess
+import sys
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -38,7 +40,7 @@ def test_marked_processes_are_killed_wherever_they_are() -> None:
         with subprocess.Popen(["sh", "-c", script], env=environment, start_new_session=True) as shell:
             while len(children := kernel.child_pids(shell.pid)) < 2:
                 pass
-            assert kernel.kill_marked(mark) >= 3
+            assert kernel.kill_marked(mark) == 3
             assert shell.wait() == -signal.SIGKILL
         assert kernel.kill_marked(mark) == 0
         assert not any(_runs(pid) for pid in children)
@@ -46,14 +48,53 @@ def test_marked_processes_are_killed_wherever_they_are() -> None:
         other.kill()
 
 
-def test_one_that_takes_its_time_to_die_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = iter([[b"MARK=1"]] * 3)
-    monkeypatch.setattr(kernel, "_pids", lambda: [7])
-    monkeypatch.setattr(kernel, "_environment", lambda pid: next(looks, []))
-    sent: list[tuple[int, int]] = []
-    monkeypatch.setattr(kernel.os, "kill", lambda *signalled: sent.append(signalled))
-    assert kernel.kill_marked("MARK=1") == 1
-    assert sent == [(7, signal.SIGKILL)] * 3
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+    """Lets `kill_marked` see one process, 77, as it is told; the signals it gets are listed."""
+
+    def show(*states: list[bytes] | None) -> list[int]:
+        left, signals = list(states), []
+        monkeypatch.setattr(kernel, "_pids", lambda: [77])
+        monkeypatch.setattr(kernel, "_environment", lambda pid: left.pop(0) if left else [])
+        monkeypatch.setattr(kernel, "_ROUND_S", 0.0)
+        monkeypatch.setattr(os, "kill", lambda pid, number: signals.append(pid))
+        return signals
+
+    return show
+
+
+def test_a_process_that_takes_its_time_to_die_counts_once(looks: Callable[..., list[int]]) -> None:
+    signals = looks(*[[b"A=1"]] * 5)
+    assert kernel.kill_marked("A=1") == 1
+    assert signals == [77] * 5
+
+
+def test_a_process_is_waited_for_that_is_inside_exec(looks: Callable[..., list[int]]) -> None:
+    signals = looks(*[None] * 30, [b"A=1"])
+    assert kernel.kill_marked("A=1") == 1
+    assert signals == [77]
+
+
+def test_nobody_is_waited_for_without_end(looks: Callable[..., list[int]]) -> None:
+    looks(*[None] * 10_000)
+    assert kernel.kill_marked("A=1") == 0
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
+def test_a_process_inside_exec_is_told_from_one_without_an_environment() -> None:
+    script = "while :; do sh -c 'exec sh -c \"exec true\"'; done"
+    seen: set[bool] = set()
+    with subprocess.Popen(["sh", "-c", script], env={"A": "1", "PATH": os.environ["PATH"]}) as shell:
+        while len(seen) < 2:
+            for pid in kernel.child_pids(shell.pid):
+                entries = kernel._environment(pid)
+                seen |= {entries is None} if entries is None or b"A=1" in entries else set()
+        shell.kill()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={}) as bare:
+        while (entries := kernel._environment(bare.pid)) is None:
+            pass
+        assert entries == [] or entries == [b""]
+        bare.kill()
 
 
 def _runs(pid: int) -> bool:

@@ -298,6 +298,6 @@ def test_a_container_never_looks_like_the_name_of_a_file() -> None:
 def test_names_in_words() -> None:
     flow = Flow("words")
     node: Node[int] = flow.add(add_one, 1)
-    assert repr(flow) == "<Flow words: 1 nodes>"
+    assert repr(flow) == "<Flow words: 1 node>"
     assert repr(node) == "<Node 0 of words>"
     assert (flow.id_of(0), flow.index_of("0")) == ("0", None)

@@ -134,7 +134,7 @@ def test_a_failed_run_says_what_failed_first(rt: Runtime) -> None:
     with pytest.raises(TaskFailed, match="broken") as failed:
         rt.run(flow)
     notes = "\n".join(failed.value.__notes__)
-    assert "1 failed" in notes
+    assert "1 of 3 nodes failed" in notes
     assert "1 skipped" in notes
     assert "node bad" in notes
     assert type(failed.value.__cause__) is ValueError

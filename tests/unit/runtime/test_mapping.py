@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.protocol import limits
-from runtime import Runtime
+from runtime import Runtime, testing
 from runtime.errors import CallerError, ConfigurationError, HandlerRefused, PayloadError, TaskFailed, UnknownNodeType
 from runtime.mapping import Mapping, Source
 from tests.unit.runtime import handlers
@@ -188,12 +188,16 @@ def test_bad_arguments_are_refused_at_once(rt: Runtime) -> None:
 # --- the rest ---------------------------------------------------------------------------------------------------------
 
 
+BEYOND_A_SHARE = 2 * testing._SHARE
+"""Items of the first chunk, which may be all that was submitted: so many that some of them wait in the engine."""
+
+
 def cancelled(rt: Runtime) -> int:
     return sum(run.counts.cancelled for run in rt.runs())
 
 
 def test_closing_early_cancels_what_is_outstanding(rt: Runtime) -> None:
-    results = rt.map(handlers.first_passes, range(200), chunk=50, window=200)
+    results = rt.map(handlers.first_passes, range(400), chunk=BEYOND_A_SHARE, window=400)
     assert next(results) == 0
     results.close()
     with pytest.raises(StopIteration):
@@ -206,7 +210,7 @@ def test_closing_early_cancels_what_is_outstanding(rt: Runtime) -> None:
 
 
 def test_dropping_the_iterator_cancels_too(rt: Runtime) -> None:
-    for value in rt.map(handlers.first_passes, range(500), chunk=10):
+    for value in rt.map(handlers.first_passes, range(500), chunk=BEYOND_A_SHARE):
         assert value == 0
         break
     for _ in range(10_000):

@@ -113,7 +113,7 @@ def test_the_error_of_a_run() -> None:
     error = outcome.run_error([1, "r", "failed", counts, [4, "load", FAILURE]], CODEC)
     assert type(error) is TaskFailed
     notes = " ".join(error.__notes__)
-    assert "of 6 nodes 1 failed" in notes
+    assert "1 of 6 nodes failed" in notes
     assert "first: node load" in notes
     assert type(outcome.run_error([1, "r", "cancelled", counts, None], CODEC)) is TaskCancelled
-    assert "the run was failed" in str(outcome.run_error([1, "r", "failed", counts], CODEC))
+    assert "the run is over: failed" in str(outcome.run_error([1, "r", "failed", counts], CODEC))

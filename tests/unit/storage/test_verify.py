@@ -107,7 +107,7 @@ def test_what_salvage_gave_up_is_remembered(tmp_path: Path) -> None:
         mend_log(folder.log, FILES, log.report())
     report = verify(tmp_path)
     assert report.sound
-    assert "1 records were lost" in report.notes[0]
+    assert "1 record lost" in report.notes[0]
 
 
 def test_unknown_record_types_are_noted(tmp_path: Path) -> None:

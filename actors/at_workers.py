@@ -1,0 +1,87 @@
+"""What is at the workers: who holds a node, and which of the nodes that are held run.
+
+A worker holds more leases than it runs, so that it never waits for work: LEASED means held. What runs is known from
+outside, by the words that a worker shows of itself in its lease table; each question has them read anew, so nothing
+about it is kept or counted while tasks come and go.
+
+Known limit: the words are of the moment of the look, the books of the last message; what ended in between is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from actors.policy.leases import LeaseGroup
+    from actors.pool import WorkerPool
+    from actors.pool_worker import PoolWorker
+    from actors.run import Run
+
+
+class RunningNode(NamedTuple):
+    """A node whose handler runs. `started_ns` is on the monotonic clock; 0: it is just starting."""
+
+    run: Run
+    node: int
+    worker: int
+    pid: int
+    started_ns: int
+
+
+class HeldNode(NamedTuple):
+    """A node that a worker holds; `ahead` leases of that worker come before it."""
+
+    worker: int
+    pid: int
+    serial: int
+    ahead: int
+
+
+def running_nodes(pools: Mapping[str, WorkerPool]) -> Iterator[RunningNode]:
+    """All that runs."""
+    for pool in pools.values():
+        for worker in pool.workers.values():
+            for serial, started_ns in worker.running:
+                group = worker.book.find(serial)
+                if group is not None:
+                    yield RunningNode(group.run, group.nodes[serial - group.base], worker.id, worker.pid, started_ns)
+
+
+def holder_of(pools: Mapping[str, WorkerPool], run: Run, node: int) -> HeldNode | None:
+    """Who holds it; None when it is not leased."""
+    for pool in pools.values():
+        for worker in pool.workers.values():
+            for group in worker.book.groups():
+                if group.run is run and (serial := _serial_of(group, node)):
+                    return HeldNode(worker.id, worker.pid, serial, _open_below(worker, serial))
+    return None
+
+
+def held_nodes(pools: Mapping[str, WorkerPool], run: Run) -> dict[int, int]:
+    """Pids of the workers that hold nodes of a run, by node."""
+    return {
+        node: worker.pid
+        for pool in pools.values()
+        for worker in pool.workers.values()
+        for group in worker.book.groups()
+        if group.run is run
+        for node, is_open in zip(group.nodes, group.open, strict=True)
+        if is_open
+    }
+
+
+def split_counts(counts: list[int], running: int) -> list[int]:
+    """`Run.counts` with what is leased divided: what runs, and what waits at a worker, which counts as ready."""
+    pending, ready, leased, *ended = counts
+    running = min(running, leased)
+    return [pending, ready + leased - running, running, *ended]
+
+
+def _serial_of(group: LeaseGroup[Run], node: int) -> int:
+    """The serial under which a group holds a node; 0 when it does not."""
+    return next((group.base + i for i, n in enumerate(group.nodes) if n == node and group.open[i]), 0)
+
+
+def _open_below(worker: PoolWorker, serial: int) -> int:
+    return sum(held < serial for held in worker.book.open_serials())

@@ -1,0 +1,102 @@
+"""Why something is not running, in words: the answer to the question that a stalled run raises first.
+
+Only reads. Each sentence stands alone, says what is waited for, and names it: parents, a time, a worker, a handler.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from actors.at_workers import holder_of, split_counts
+from actors.protocol.states import NodeState
+from actors.protocol.words import counted
+from actors.run import Run
+from actors.state_column import (
+    BACKOFF,
+    CANCELLING,
+    LEASED,
+    PARKED,
+    PENDING,
+    READY,
+    SKIPPED,
+    SUCCEEDED,
+)
+
+if TYPE_CHECKING:
+    from actors.core import EngineCore
+
+PARENTS_SHOWN_MAX: Final = 5
+
+
+class Reasons:
+    """Reads one core at one moment: `now_ns` on the monotonic clock, `wall_ns` on the wall clock."""
+
+    def __init__(self, core: EngineCore, now_ns: int, wall_ns: int) -> None:
+        self._core = core
+        self._now_ns = now_ns
+        self._wall_ns = wall_ns
+
+    def of_run(self, run: Run) -> str:
+        """Of a run as a whole, and of the first node that has no handler."""
+        if not run.open:
+            return f"it ended: {run.run_state()}"
+        runs = sum(found.run is run for found in self._core.running_nodes())
+        pending, ready, running, *_ = split_counts(run.counts(), runs)
+        text = (
+            f"it is under way: {counted(running, 'node runs', 'nodes run')}, {counted(ready, 'waits', 'wait')} for a "
+            f"worker or a retry, {counted(pending, 'waits', 'wait')} for parents"
+        )
+        parked = run.state.find(PARKED)
+        return text + (f"; node {run.node_id(parked)}: {self.of_node(run, parked)}" if parked >= 0 else "")
+
+    def of_node(self, run: Run, node: int) -> str:
+        """Of one node."""
+        state = run.state[node]
+        if state == PENDING:
+            return self._of_pending(run, node)
+        if state == READY:
+            return self._of_ready(run, node)
+        if state == BACKOFF:
+            due = run.rare.backoff_until.get(node, self._wall_ns)
+            wait_s = max(0, due - self._wall_ns) / 1e9
+            return f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_s:.3f} s"
+        if state == PARKED:
+            return f"no handler: {run.rare.parked.get(node, '')}"
+        if state in (LEASED, CANCELLING):
+            return self._of_held(run, node)
+        failure = run.failure(node)
+        detail = f": {failure.get('message', '')}" if failure else ""
+        return f"it ended: {NodeState(state).name.lower()}{detail}"
+
+    def _of_pending(self, run: Run, node: int) -> str:
+        waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
+        shown = [f"{run.node_id(p)} ({NodeState(run.state[p]).name.lower()})" for p in waits[:PARENTS_SHOWN_MAX]]
+        more = ["..."] if len(waits) > PARENTS_SHOWN_MAX else []
+        return f"it waits for {counted(len(waits), 'parent')}: {', '.join(shown + more)}"
+
+    def _of_ready(self, run: Run, node: int) -> str:
+        kind = run.kind(node)
+        pool = self._core.pools.get(kind.node_type)
+        if pool is None:
+            return f"no worker: this runtime has no node type {kind.node_type!r}"
+        if pool.trouble:
+            return f"no worker of node type {kind.node_type!r} can start: {pool.trouble}"
+        if pool.draining:
+            return "the engine is draining; it runs after the next start"
+        waiting = counted(len(self._core.scheduler.ready[kind.node_type]), "task waits", "tasks wait")
+        busy = sum(1 for worker in pool.workers.values() if worker.book.held)
+        return f"it is ready: {waiting} for node type {kind.node_type!r}; busy workers: {busy} of {len(pool.workers)}"
+
+    def _of_held(self, run: Run, node: int) -> str:
+        """What is leased is held by a worker; inline, where there are none, it is only known what runs."""
+        runs = next((r for r in self._core.running_nodes() if r.run is run and r.node == node), None)
+        holder = holder_of(self._core.pools, run, node)
+        at = runs or holder
+        where = "a worker" if at is None else f"worker {at.worker} (pid {at.pid})"
+        if run.state[node] == CANCELLING:
+            return f"it is being stopped at {where}"
+        if runs is not None:
+            since_s = (self._now_ns - runs.started_ns) / 1e9 if runs.started_ns else 0.0
+            return f"it runs at {where}, for {max(0.0, since_s):.3f} s"
+        ahead = 0 if holder is None else holder.ahead
+        return f"it waits at {where} behind {counted(ahead, 'task')}" if ahead else f"it is next at {where}"

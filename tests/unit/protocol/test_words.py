@@ -1,0 +1,10 @@
+"""Numbers in sentences."""
+
+from __future__ import annotations
+
+from actors.protocol.words import counted
+
+
+def test_one_is_singular_all_else_plural() -> None:
+    assert [counted(n, "node") for n in (0, 1, 2, 12_345)] == ["0 nodes", "1 node", "2 nodes", "12,345 nodes"]
+    assert [counted(n, "process", "processes") for n in (1, 2)] == ["1 process", "2 processes"]
