@@ -107,6 +107,11 @@ class EngineCore:
         return any(pool.average_ns < wait_ns and pool.held() for pool in self.pools.values())
 
     @property
+    def unfinished(self) -> bool:
+        """Whether another turn is wanted at once: what follows from the end of a node comes in slices (rule R5)."""
+        return self.scheduler.unfinished
+
+    @property
     def wants_told(self) -> bool:
         """Whether it matters what the sessions have in their hands."""
         return self.scheduler.book.crowded
@@ -139,12 +144,14 @@ class EngineCore:
     # --- routing --------------------------------------------------------------------------------------------------
 
     def _turn(self, events: Sequence[Any]) -> list[Any]:
-        queue = list(events) or [msg.TimePassed()]
+        queue = list(events)
+        if not queue or self.unfinished:
+            queue.append(msg.TimePassed())
         for _ in range(ROUNDS_MAX):
             queue = self._round(queue) or self._dispatch()
             if not queue:
                 break
-        if self.supervisor.draining and not self.held():
+        if self.supervisor.draining and not self.held() and not self.unfinished:
             self._effects += self.supervisor.quiet()
         self._commit([])
         effects, self._effects = self._effects, []

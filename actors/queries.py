@@ -306,6 +306,8 @@ class Queries:
         state = run.state[node]
         if state == PENDING:
             waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
+            if not waits:
+                return "its parents ended; what follows from that is being worked out"
             shown = ", ".join(f"{run.node_id(p)} ({NodeState(run.state[p]).name.lower()})" for p in waits[:5])
             return f"it waits for {len(waits)} parents: {shown}" + (", ..." if len(waits) > 5 else "")
         if state == READY:

@@ -15,13 +15,15 @@ Concurrency: none; one caller. Limits: `actors.protocol.limits`.
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import orjson
 
-from actors import admission, growth, outcomes
+from actors import admission, consequences, growth, outcomes
 from actors.books import RunBook
+from actors.consequences import Spreading
 from actors.policy.parking import Parking
 from actors.policy.ready import ReadyQueue
 from actors.policy.timers import Timers
@@ -38,13 +40,20 @@ from actors.state_column import BACKOFF, CANCELLED, READY, where
 PROGRESS_EVERY_NS: Final = 100_000_000
 FLOOR_EVERY_RECORDS: Final = 4096
 """Records between two looks at what the log must keep."""
+POSTPONED_PER_TURN: Final = 100
+"""Cancels that waited for a wave, taken up again: 10 us each."""
 
 
 class Scheduler:
     """See the module. `node_types` are the names that exist; tasks of another one are refused."""
 
     def __init__(
-        self, node_types: Sequence[str], *, missing_handler: str = "park", retention: dict[str, int] | None = None
+        self,
+        node_types: Sequence[str],
+        *,
+        missing_handler: str = "park",
+        retention: dict[str, int] | None = None,
+        wave_edges_max: int = limits.WAVE_EDGES_MAX,
     ) -> None:
         self.kinds = KindTable()
         self.book = RunBook(**(retention or {}))
@@ -56,6 +65,9 @@ class Scheduler:
         self.parking = Parking()
         self.session_kinds: dict[tuple[str, int], Kind] = {}
         self.kinds_refused: dict[tuple[str, int], MainspringError] = {}
+        self.wave_edges_max = self.wave_edges_left = wave_edges_max
+        self.waves: OrderedDict[int, Spreading] = OrderedDict()
+        self.postponed: deque[msg.CancelAsked] = deque()
         self._out: list[Any] = []
         self.now_ns = 0
         self.wall_ns = 0
@@ -69,14 +81,22 @@ class Scheduler:
     # --- the mutator ----------------------------------------------------------------------------------------------
 
     def receive(self, batch: Sequence[Any], now_ns: int, wall_ns: int) -> list[Any]:
-        """React to a batch; returns effects and messages to pools, in order."""
+        """React to a batch; returns effects and messages to pools, in order.
+
+        While there are `waves`, each call takes a slice of them, but one that only gives work.
+        """
         self.set_time(now_ns, wall_ns)
+        self.wave_edges_left = self.wave_edges_max
         for message in batch:
             self._on[type(message)](self, message)
         if self.timers:
             self._fire_timers()
         if self.parking:
             outcomes.look_for_handlers(self)
+        if self.waves and type(batch[-1]) is not msg.Offer:
+            consequences.go_on(self)
+        for _ in range(min(len(self.postponed), POSTPONED_PER_TURN)):
+            outcomes.on_cancel(self, self.postponed.popleft())
         if self.stirred:
             self._report_progress()
         if self.book.crowded or self.lsn >= self._floor_look_lsn:
@@ -306,6 +326,11 @@ class Scheduler:
             self.book.check_invariants()
         except AssertionError as broken:
             raise InvariantBroken(str(broken)) from broken
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a turn is wanted at once: something that was decided is not carried through."""
+        return bool(self.waves or self.postponed)
 
     @property
     def full(self) -> bool:

@@ -129,7 +129,7 @@ class EngineHost:
         if self._told_lsn > self._told_said and self.core.wants_told:
             self._told_said = self._told_lsn
             events.append(msg.Told(self._told_lsn))
-        if events:
+        if events or self.core.unfinished:
             self._carry_out(self.core.receive(events, now, self._clock.wall_ns(now)))
         self._finish_turn()
 
@@ -141,7 +141,8 @@ class EngineHost:
         if self._face.clear:
             self._told_lsn = max(self._told_lsn, self.core.persister.durable_lsn)
         self._mail.listen(intake_open=self.core.intake_open)
-        if self._events or self._mail.unfinished or self._lingered() or not self._arm():
+        more = self._events or self._mail.unfinished or self.core.unfinished
+        if more or self._lingered() or not self._arm():
             self._ask_turn()
         else:
             self._armed_ns = time.monotonic_ns()
