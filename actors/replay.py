@@ -94,6 +94,7 @@ class Replay:
     def _resume(self, run: Run) -> None:
         scheduler = self.scheduler
         run.own_rare().spawned.clear()
+        run.counts()
         for node in where(run.state, PARKED):
             run.move(node, READY)
         scheduler.queue(run, where(run.state, READY))
@@ -129,6 +130,7 @@ class Replay:
         header, columns = decode(body)
         self._accept_node_types(header["kinds"])
         run = admission.admit_graph(scheduler, session, seq, header, columns)
+        run.tally = None  # leases are not logged: what is counted begins with `_resume`
         run.roots()
         return run
 
