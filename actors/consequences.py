@@ -5,6 +5,7 @@ the run (`actors.wave`) works out what follows from it, `Scheduler.wave_edges_ma
 While a run has a wave it is in `Scheduler.waves`; runs take turns, and all else goes on between them.
 
 Rules
+- Cancels come out of the same edges, and wait for the next turn when none are left.
 - A run ends when its last node does, so never while a node of it is still to be skipped.
 - A cancel never undoes what an earlier end brought about, however far the wave was: recovery does not know how far. So
   a cancel of a run takes all nodes but those that are PENDING; what the wave skips is skipped, and what it does not
@@ -14,7 +15,7 @@ Rules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from actors import wave
 from actors.protocol import messages as msg
@@ -23,6 +24,14 @@ from actors.state_column import PENDING
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
+
+
+CANCEL_EDGES: Final = 40
+"""What a cancel costs, in edges of 0.2 us: it is found, logged, noted and answered."""
+CANCEL_NODES_PER_EDGE: Final = 256
+"""Nodes of a graph that a cancel takes for the price of an edge: their column is translated."""
+TOLD_EDGES: Final = 4
+"""What telling the session of one cancelled task costs, in edges, encoding included."""
 
 
 class Spreading:
@@ -49,8 +58,17 @@ def begin(scheduler: Scheduler, run: Run, node: int = -1) -> None:
         found.node = node if found.node < 0 else found.node
 
 
+def cost_of_cancel(run: Run) -> int:
+    """What its nodes add to it. Who leaves a map cancels a hundred runs, and is told of each of their nodes."""
+    return run.size // CANCEL_NODES_PER_EDGE if run.is_graph else run.size * TOLD_EDGES
+
+
 def go_on(scheduler: Scheduler) -> None:
-    """Take what is left of this turn's edges."""
+    """Take what is left of this turn's edges: first for cancels that waited, then for waves."""
+    for _ in range(len(scheduler.postponed)):
+        if scheduler.wave_edges_left <= 0:
+            return
+        scheduler.repeat(scheduler.postponed.popleft())
     waves = scheduler.waves
     while waves and scheduler.wave_edges_left > 0:
         no, spreading = waves.popitem(last=False)

@@ -154,7 +154,7 @@ def end(
     lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
     scheduler.note(run, node, ending, f"attempt {attempt}: {brief(failure)}")
     others = run.settle([node], state)
-    scheduler.tell_failure(run, node, lsn)
+    scheduler.tell_failures(run, (node,), lsn)
     scheduler.finish_if_over(run)
     if others:
         consequences.begin(scheduler, run, node)
@@ -211,6 +211,10 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
 
 
 def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
+    if scheduler.wave_edges_left <= 0:
+        scheduler.postponed.append(message)
+        return
+    scheduler.wave_edges_left -= consequences.CANCEL_EDGES
     found = scheduler.book.find(message.run_key)
     if found is None:
         scheduler.tell(
@@ -236,6 +240,8 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
         return
     if node is not None and consequences.postponed(scheduler, message, run, node):
         return
+    if node is None:
+        scheduler.wave_edges_left -= consequences.cost_of_cancel(run)
     leased = cancel(scheduler, run, node)
     lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased]))
     scheduler.note(run, -1 if node is None else node, "cancel asked", f"by {message.session}")
@@ -254,8 +260,7 @@ def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:
     told = range(run.size) if node is None else (node,)
     ended = [] if run.is_graph else [n for n in told if run.state[n] in WAITING]
     leased = run.cancel_all() if node is None else run.cancel_one(node)
-    for n in ended:
-        scheduler.tell_failure(run, n, scheduler.lsn + 1)
+    scheduler.tell_failures(run, ended, scheduler.lsn + 1)
     return leased
 
 

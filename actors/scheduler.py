@@ -40,8 +40,7 @@ from actors.state_column import BACKOFF, CANCELLED, READY, where
 PROGRESS_EVERY_NS: Final = 100_000_000
 FLOOR_EVERY_RECORDS: Final = 4096
 """Records between two looks at what the log must keep."""
-POSTPONED_PER_TURN: Final = 100
-"""Cancels that waited for a wave, taken up again: 10 us each."""
+_NAMES: Final = tuple(state.name.lower() for state in NodeState)
 
 
 class Scheduler:
@@ -67,7 +66,7 @@ class Scheduler:
         self.kinds_refused: dict[tuple[str, int], MainspringError] = {}
         self.wave_edges_max = self.wave_edges_left = wave_edges_max
         self.waves: OrderedDict[int, Spreading] = OrderedDict()
-        self.postponed: deque[msg.CancelAsked] = deque()
+        self.postponed: deque[msg.CancelAsked] = deque()  # not more than the session has questions open
         self._out: list[Any] = []
         self.now_ns = 0
         self.wall_ns = 0
@@ -83,7 +82,7 @@ class Scheduler:
     def receive(self, batch: Sequence[Any], now_ns: int, wall_ns: int) -> list[Any]:
         """React to a batch; returns effects and messages to pools, in order.
 
-        While there are `waves`, each call takes a slice of them, but one that only gives work.
+        While something is `unfinished`, each call takes a slice of it, but one that only gives work.
         """
         self.set_time(now_ns, wall_ns)
         self.wave_edges_left = self.wave_edges_max
@@ -93,10 +92,8 @@ class Scheduler:
             self._fire_timers()
         if self.parking:
             outcomes.look_for_handlers(self)
-        if self.waves and type(batch[-1]) is not msg.Offer:
+        if self.unfinished and type(batch[-1]) is not msg.Offer:
             consequences.go_on(self)
-        for _ in range(min(len(self.postponed), POSTPONED_PER_TURN)):
-            outcomes.on_cancel(self, self.postponed.popleft())
         if self.stirred:
             self._report_progress()
         if self.book.crowded or self.lsn >= self._floor_look_lsn:
@@ -184,6 +181,10 @@ class Scheduler:
             for _, kinds in run.rare.spawned.values():
                 used.update(kinds)
         return used
+
+    def repeat(self, message: Any) -> None:
+        """React to a message that had to wait."""
+        self._on[type(message)](self, message)
 
     def _on_noted(self, message: msg.Noted) -> None:
         self.note(message.run, message.node, message.event, message.text)
@@ -286,13 +287,17 @@ class Scheduler:
     def tell(self, session: str, frame: str, body: Any, *, control: bool = False, lsn: int | None = None) -> None:
         self._out.append(fx.Tell(session, frame, body, self.lsn if lsn is None else lsn, control))
 
-    def tell_failure(self, run: Run, node: int, lsn: int) -> None:
-        if run.is_graph or node >= run.base_size:
+    def tell_failures(self, run: Run, nodes: Iterable[int], lsn: int) -> None:
+        """Tell how tasks ended that are no nodes of a graph, and that the session submitted."""
+        if run.is_graph:
             return
-        state = NodeState(run.state[node]).name.lower()
-        failure = run.failure(node)
-        row = [run.seq, node, state, failure] if run.is_map else [run.seq + node, None, state, failure]
-        self._out.append(fx.Tell(run.session, "F", [row], lsn))
+        own = [(node, _NAMES[run.state[node]], run.failure(node)) for node in nodes if node < run.base_size]
+        if run.is_map:
+            rows = [[run.seq, node, state, failure] for node, state, failure in own]
+        else:
+            rows = [[run.seq + node, None, state, failure] for node, state, failure in own]
+        if rows:
+            self._out.append(fx.Tell(run.session, "F", rows, lsn))
 
     def deliver_again(self, run: Run, open_seq: int) -> None:
         if run.is_graph:
@@ -302,8 +307,7 @@ class Scheduler:
         done = [n for n in range(run.base_size) if run.state[n] == NodeState.SUCCEEDED]
         if done:
             self.tell(run.session, "R", [[run.seq, done, [run.results[n] for n in done]]])
-        for node in sorted({*run.rare.failures, *where(run.state, CANCELLED)}):
-            self.tell_failure(run, node, self.lsn)
+        self.tell_failures(run, sorted({*run.rare.failures, *where(run.state, CANCELLED)}), self.lsn)
 
     @staticmethod
     def _ending(run: Run) -> list[Any]:

@@ -173,7 +173,8 @@ class World:
         """While something follows from the end of a node, a cancel or a kill comes more often than by chance."""
         chance = self._meddling.random()
         if chance < 0.1:
-            self.user.meddle(next(iter(core.scheduler.waves.values())).run.seq, self._meddling)
+            for spreading in list(core.scheduler.waves.values())[:1]:
+                self.user.meddle(spreading.run.seq, self._meddling)
         elif self.kills_left and chance < 0.15:
             self.kills_left -= 1
             self.clock.at(self.clock.now_ns + self._meddling.randrange(TURN_NS), self.kill_engine)

@@ -9,12 +9,13 @@ import orjson
 import pytest
 
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import RecordType
 from actors.replay import Replay
-from actors.scheduler import POSTPONED_PER_TURN, Scheduler
+from actors.scheduler import Scheduler
 from actors.state_column import CANCELLED, CANCELLING, FAILED, PENDING, READY, SKIPPED
 from tests.unit.actors.rig import Rig, kind, node_type
 
@@ -219,14 +220,34 @@ def test_a_cancel_of_a_node_that_waits_is_decided_after_the_slices(which: int, a
 def test_cancels_that_waited_are_not_all_taken_up_in_one_turn() -> None:
     rig, ((worker, serial, node),) = star()
     rig.fail(worker, serial, node)
-    count = POSTPONED_PER_TURN + 5
-    rig.say(*(msg.CancelAsked("s", number, "s-1", CHILDREN) for number in range(count)))
+    for number in range(5):
+        rig.say(msg.CancelAsked("s", number, "s-1", CHILDREN))
     while rig.core.scheduler.waves:
         rig.say()
-    assert len(rig.told("Q")) == POSTPONED_PER_TURN
+    assert len(rig.told("Q")) <= 1
     assert rig.core.unfinished
+    assert finish(rig) >= 3
+    assert not run_of(rig.core.scheduler).open
+
+
+def test_who_leaves_a_map_cancels_many_runs_over_some_turns() -> None:
+    rig = Rig()
+    rig.say(msg.KindDefined("s", 1, kind()))
+    items = list(range(limits.MAP_CHUNK_MAX))
+    runs = range(1, 9)
+    for seq in runs:
+        rig.say(msg.MapSubmitted("s", seq, 1, list(items), orjson.dumps([seq, 1, items])))
+    rig.disk_held = True
+    rig.say(*(msg.CancelAsked("s", seq, f"s-{seq}", None) for seq in runs))
+    live = rig.core.scheduler.book.live.values()
+    assert 1 <= sum(run.cancel_asked for run in live) <= 4
+    rig.disk_held = False
+    rig.write()
     finish(rig)
-    assert len(rig.told("Q")) == 5
+    assert sorted(answer[0] for answer in rig.told("Q")) == list(runs)
+    rows = [row for body in rig.told("F") for row in body]
+    assert len(rows) == len({(row[0], row[1]) for row in rows}) >= len(runs) * len(items) - limits.PREFETCH_MAX
+    assert {row[2] for row in rows} == {"cancelled"}
 
 
 def test_a_cancel_of_a_running_node_does_not_wait() -> None:
