@@ -108,7 +108,7 @@ class EngineCore:
 
     @property
     def unfinished(self) -> bool:
-        """Whether another turn is wanted at once: what follows from the end of a node comes in slices (rule R5)."""
+        """Whether another turn is wanted at once: what takes long for a large run comes in slices (rule R5)."""
         return self.scheduler.unfinished
 
     @property
@@ -151,7 +151,7 @@ class EngineCore:
             queue = self._round(queue) or self._dispatch()
             if not queue:
                 break
-        if self.supervisor.draining and not self.held() and not self.unfinished:
+        if self.supervisor.draining and not self.held() and not self.scheduler.undecided:
             self._effects += self.supervisor.quiet()
         self._commit([])
         effects, self._effects = self._effects, []

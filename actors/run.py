@@ -182,6 +182,12 @@ class Run:
         cancelled = self.state.find(CANCELLED)
         return min([*self.rare.failures, *([cancelled] if cancelled >= 0 else [])], default=None)
 
+    def heavy_columns(self) -> list[list[Any]]:
+        """Lists that take long to free."""
+        if self.size < TALLY_NODES_MIN:
+            return []
+        return [column for column in (self.items, self.results, self.waits) if column]
+
     def parents(self, node: int) -> list[int]:
         """Data and control parents."""
         return [] if self.columns is None else self.columns.parents(node)

@@ -66,6 +66,7 @@ class Scheduler:
         self.kinds_refused: dict[tuple[str, int], MainspringError] = {}
         self.wave_edges_max = self.wave_edges_left = wave_edges_max
         self.waves: OrderedDict[int, Spreading] = OrderedDict()
+        self.waste: list[list[Any]] = []  # columns of large runs that are gone
         self.postponed: deque[msg.CancelAsked] = deque()  # not more than the session has questions open
         self._out: list[Any] = []
         self.now_ns = 0
@@ -248,6 +249,7 @@ class Scheduler:
             self._out.extend(fx.ForgetRun(run.key) for run in gone)
             for run in gone:
                 self.ended_ns.pop(run.no, None)
+                self.waste += run.heavy_columns()
         self._floor_look_lsn = self.lsn + FLOOR_EVERY_RECORDS
         floor = self.book.floor(self.lsn + 1)
         if floor > self._floor_lsn:
@@ -332,9 +334,14 @@ class Scheduler:
             raise InvariantBroken(str(broken)) from broken
 
     @property
-    def unfinished(self) -> bool:
-        """Whether a turn is wanted at once: something that was decided is not carried through."""
+    def undecided(self) -> bool:
+        """Whether something follows from what was recorded that is not worked out yet, or a cancel waits."""
         return bool(self.waves or self.postponed)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a turn is wanted at once."""
+        return bool(self.waves or self.postponed or self.waste)
 
     @property
     def full(self) -> bool:

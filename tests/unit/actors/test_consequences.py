@@ -304,6 +304,40 @@ def test_an_engine_that_drains_says_first_how_the_run_ended() -> None:
     assert len(rig.taken(fx.StopEngine)) == 1
 
 
+def test_a_large_run_that_is_gone_is_freed_in_slices() -> None:
+    scheduler = Scheduler(["default"], retention={"runs": 1, "nodes": 100})
+    rig = Rig(scheduler=scheduler)
+    rig.submit_graph([[] for _ in range(3 * limits.WAVE_EDGES_MAX)])
+    rig.leases()
+    rig.say(msg.CancelAsked("s", 1, "s-1", None), msg.KindDefined("s", 1, kind()))
+    rig.die(1)
+    run = run_of(scheduler)
+    assert not run.open
+    rig.say(msg.Told(scheduler.lsn), msg.TasksSubmitted("s", [[2, 1, 5]], b"[[2,1,5]]"))
+    finish(rig)
+    assert len(run.results) == run.size
+    rig.say(msg.WorkerHello(2, 102))
+    ((worker, serial, node),) = rig.leases()
+    rig.disk_held = True
+    rig.succeed(worker, serial, node, run=2)
+    assert scheduler.book.get("s-1") is None
+    left = [len(run.results)]
+    while scheduler.waste:
+        rig.say()
+        left.append(len(run.results))
+    assert left[-1] == 0
+    assert max(before - after for before, after in itertools.pairwise(left)) <= limits.WAVE_EDGES_MAX
+    assert not rig.core.unfinished
+
+
+def test_an_engine_that_drains_does_not_wait_for_memory() -> None:
+    rig = Rig()
+    rig.core.scheduler.waste.append([0] * 10**6)
+    rig.say(msg.CloseAsked("s", True, 10**12))
+    assert rig.core.unfinished
+    assert len(rig.taken(fx.StopEngine)) == 1
+
+
 def test_an_engine_that_must_stop_does_not_wait_for_slices() -> None:
     rig, ((worker, serial, node),) = star()
     rig.fail(worker, serial, node)
