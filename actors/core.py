@@ -106,7 +106,9 @@ class EngineCore:
         """The first part of a turn: who works on what. Its effects need not wait for the log, so workers begin while
         `commit`, which must follow, has the rest logged and told."""
         self._now_ns, self._wall_ns = now_ns, wall_ns
-        queue = list(events) or [msg.TimePassed()]
+        queue = list(events)
+        if not queue or self.unfinished:
+            queue.append(msg.TimePassed())
         for _ in range(ROUNDS_MAX):
             queue = self._round(queue) or self._dispatch()
             if not queue:
@@ -115,7 +117,7 @@ class EngineCore:
 
     def commit(self) -> list[Any]:
         """The second part of a turn: what is logged, and what may be told by now."""
-        if self.supervisor.draining and not self.held():
+        if self.supervisor.draining and not self.held() and not self.scheduler.undecided:
             self._effects += self.supervisor.quiet()
         self._commit([])
         return self._taken()
@@ -133,6 +135,11 @@ class EngineCore:
     def answers_within(self, wait_ns: int) -> bool:
         """Whether some worker holds tasks that usually take less than this."""
         return any(pool.average_ns < wait_ns and pool.held() for pool in self.pools.values())
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether another turn is wanted at once: what takes long for a large run comes in slices (rule R5)."""
+        return self.scheduler.unfinished
 
     @property
     def wants_told(self) -> bool:

@@ -85,7 +85,7 @@ def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int
             run.kinds.append(kind)
     run.mixed = several_queues(run.kinds)
     columns.kind_of.extend(place[kinds[k]] for k in block["kind_of"])
-    _append_edges(columns, block, base, count)
+    run.fan = max(run.fan, _append_edges(columns, block, base, count))
     deps, after = block.get("deps") or [()] * count, block.get("after") or [()] * count
     run.waits.extend(len(d) + len(a) for d, a in zip(deps, after, strict=True))
     if run.items is None:
@@ -99,6 +99,8 @@ def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int
     run.state.extend(bytes(count))
     if run.tally is not None:
         run.tally[PENDING] += count
+    if run.marks is not None:
+        run.marks.extend(bytes(count))
     run.results.extend([None] * count)
     run.size += count
     run.open += count
@@ -109,7 +111,8 @@ def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int
     return fresh
 
 
-def _append_edges(columns: GraphColumns, block: dict[str, Any], base: int, count: int) -> None:
+def _append_edges(columns: GraphColumns, block: dict[str, Any], base: int, count: int) -> int:
+    """Returns the largest number of edges that lead on from one of the nodes."""
     deps, after = block.get("deps") or [[]] * count, block.get("after") or [[]] * count
     children: list[list[int]] = [[] for _ in range(count)]
     for child in range(count):
@@ -127,3 +130,4 @@ def _append_edges(columns: GraphColumns, block: dict[str, Any], base: int, count
         columns.succ.extend(row)
         columns.succ_off.append(len(columns.succ))
     columns.size += count
+    return max(map(len, children), default=0)

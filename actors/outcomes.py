@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import growth
+from actors import consequences, growth
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -81,9 +81,11 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
         if run.rare.ended:
             for node in nodes:
                 run.own_rare().ended.pop(node, None)
-        ready = run.succeed(nodes, values)
+        ready = run.succeed(nodes, values, scheduler.wave_edges_max)
         if ready:
             scheduler.queue(run, ready)
+        if run.wave:
+            consequences.begin(scheduler, run)
         if not run.open:
             scheduler._finish(run)
     for session, body in tell.items():
@@ -175,12 +177,12 @@ def end(
     ending = NodeState(state).name.lower()
     lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
     scheduler.note(run, node, ending, ending_words(attempt, failure) if message is not None else brief(failure))
-    others = run.open - 1
-    scheduler.queue(run, run.settle([node], state))
-    scheduler.tell_failure(run, node, lsn)
-    if run.open < others:
-        scheduler.note(run, node, "skipped others", f"{counted(others - run.open, 'node')} behind it")
+    others = run.settle([node], state)
+    scheduler.tell_failures(run, (node,), lsn)
     scheduler.finish_if_over(run)
+    if others:
+        consequences.begin(scheduler, run, node)
+        consequences.go_on(scheduler)
 
 
 def _park(scheduler: Scheduler, run: Run, node: int, failure: dict[str, Any]) -> None:
@@ -248,6 +250,10 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
 
 
 def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
+    if scheduler.wave_edges_left <= 0:
+        scheduler.postponed.append(message)
+        return
+    scheduler.wave_edges_left -= consequences.CANCEL_EDGES
     found = scheduler.book.find(message.run_key)
     if found is None:
         scheduler.tell(
@@ -271,6 +277,10 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
     if over:
         scheduler.tell(message.session, "Q", [message.query_id, False, None], control=True)
         return
+    if node is not None and consequences.postponed(scheduler, message, run, node):
+        return
+    if node is None:
+        scheduler.wave_edges_left -= consequences.cost_of_cancel(run)
     leased = cancel(scheduler, run, node)
     lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased]))
     scheduler.note(run, -1 if node is None else node, "cancel asked", f"by {message.session}")
@@ -278,6 +288,8 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
         scheduler.put(msg.StopLeases(run, leased))
     scheduler.tell(message.session, "Q", [message.query_id, True, None], control=True, lsn=lsn)
     scheduler.finish_if_over(run)
+    if node is not None and run.wave and run.state[node] == CANCELLED:
+        consequences.begin(scheduler, run, node)
 
 
 def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:
@@ -286,10 +298,8 @@ def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:
         scheduler.timers.cancel((run.no, waiting))
     told = range(run.size) if node is None else (node,)
     ended = [] if run.is_graph else [n for n in told if run.state[n] in WAITING]
-    leased, ready = (run.cancel_all(), []) if node is None else run.cancel_one(node)
-    for n in ended:
-        scheduler.tell_failure(run, n, scheduler.lsn + 1)
-    scheduler.queue(run, ready)
+    leased = run.cancel_all() if node is None else run.cancel_one(node)
+    scheduler.tell_failures(run, ended, scheduler.lsn + 1)
     return leased
 
 

@@ -4,7 +4,8 @@
 in the records. Records of runs that are gone (retired, their segments removed) are passed over.
 
 Why one pass is enough: a submission record carries its kinds, a result record names run and nodes, and the log is in
-the order of decisions, so a node is READY whenever its result is read.
+the order of decisions, so a node is READY whenever its result is read. What follows from a node's end is not logged,
+but taken at once (`actors.wave`): the engine may have been on its way when it wrote the next record.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, outcomes
+from actors import admission, outcomes, wave
 from actors.growth import attach_spawned
 from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.policy.ready import ReadyQueue
@@ -94,6 +95,7 @@ class Replay:
     def _resume(self, run: Run) -> None:
         scheduler = self.scheduler
         run.own_rare().spawned.clear()
+        run.counts()
         for node in where(run.state, PARKED):
             run.move(node, READY)
         scheduler.queue(run, where(run.state, READY))
@@ -129,6 +131,7 @@ class Replay:
         header, columns = decode(body)
         self._accept_node_types(header["kinds"])
         run = admission.admit_graph(scheduler, session, seq, header, columns)
+        run.tally = None  # leases are not logged: what is counted begins with `_resume`
         run.roots()
         return run
 
@@ -168,6 +171,7 @@ class Replay:
                 for _ in attach_spawned(scheduler, run, nodes):
                     pass
             run.succeed(nodes, values)
+            wave.finish(run)
             self._close(run, record, self._offset_ns + started_ns + ends[-1])
 
     def _attempt(self, record: Record) -> None:
@@ -191,6 +195,7 @@ class Replay:
         scheduler.note(run, node, outcome, ending_words(attempt, failure) if times[2] else brief(failure))
         run.own_rare().failures[node] = failure
         run.settle([node], int(NodeState[outcome.upper()]))
+        wave.finish(run)
         self._close(run, record, wall)
 
     def _cancel(self, record: Record) -> None:
@@ -204,6 +209,7 @@ class Replay:
             run.cancel_all()
         else:
             run.cancel_one(node)
+            wave.finish(run)
         self._close(run, record, self.scheduler.wall_ns)
 
     def _close(self, run: Run, record: Record, ended_ns: int) -> None:

@@ -1,7 +1,8 @@
-"""One execution of a graph as columns, and the only code that moves its nodes between states.
+"""One execution of a graph as columns. Only this and `actors.wave` move its nodes between states.
 
 The columns (see `actors.protocol.graph` for the edges): `state` one byte a node, `waits` edges still open, `results`
-what its children read. A batch of results is one pass over its edges. States move as `NODE_TABLE` says; the batch paths
+what its children read. A batch of results is one pass over its edges; what has more of them behind it, and all that
+ends without success, reaches its children in the wave. States move as `NODE_TABLE` says; the batch paths
 below write the resulting state directly, because a table look-up per node would cost as much as the rest, and
 `check_invariants` compares them with the table's meaning in tests.
 
@@ -10,14 +11,17 @@ Invariants
 - A node with edges still open is PENDING, CANCELLED or (rule any-succeeded) started early.
 - Results of nodes that did not succeed read as None.
 - `tally`, where it is kept, is the number of nodes in each state.
+- In a run whose cancel was asked nothing is PENDING but while there is a wave, and nothing joins the wave but from it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+from actors import wave
+from actors.protocol import limits
 from actors.protocol.graph import GraphColumns, ended
 from actors.protocol.kinds import Kind, several_queues
 from actors.protocol.states import NodeState, RunState, TriggerRule
@@ -28,6 +32,7 @@ from actors.state_column import (
     CANCELLED_EARLY,
     CANCELLING,
     CANCELS,
+    CANCELS_BUT_PENDING,
     FAILED,
     LEASED,
     PARKED,
@@ -39,7 +44,6 @@ from actors.state_column import (
     TERMINAL_LAST,
     WAITING,
     consecutive,
-    rule_met,
     where,
 )
 from actors.timing import ResultFrame
@@ -52,9 +56,9 @@ class Run:
     """State of one run. Made by `of_tasks` (no edges) or `of_graph`."""
 
     __slots__ = (
-        "base_size", "cancel_asked", "clean", "columns", "created_ns", "frames", "fresh", "is_graph", "is_map", "items",
-        "items_bytes", "key", "kinds", "lsn", "mixed", "name", "no", "open", "rare", "results", "results_bytes", "seq",
-        "session", "size", "special", "state", "stirred", "tally", "waits",
+        "base_size", "cancel_asked", "clean", "columns", "created_ns", "fan", "frames", "fresh", "is_graph", "is_map",
+        "items", "items_bytes", "key", "kinds", "lsn", "marks", "mixed", "name", "no", "open", "rare", "results",
+        "results_bytes", "seq", "session", "size", "special", "state", "stirred", "tally", "waits", "wave", "wave_at",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +79,9 @@ class Run:
         self.items: list[Any] | None = None
         self.items_bytes = self.results_bytes = 0
         self.waits: list[int] = []
+        self.fan = self.wave_at = 0
+        self.wave: deque[int] | None = None
+        self.marks: bytearray | None = None
         self.fresh: Sequence[int] = ()
         self.state = bytearray(size)
         self.results: list[Any] = [None] * size
@@ -113,7 +120,11 @@ class Run:
         run.columns = columns
         run.items = columns.items
         begin, columns.beginning = columns.beginning or ended(columns.begin()), None
-        run.waits, run.state, run.fresh = begin.waits, begin.state, begin.roots
+        run.waits, run.state, run.fresh, run.fan = begin.waits, begin.state, begin.roots, begin.fan
+        if run.size >= TALLY_NODES_MIN:
+            run.tally = [0] * len(NodeState)
+            run.count(PENDING, READY, len(run.fresh))
+            run.tally[PENDING] += run.size
         run.special = any(k.trigger is TriggerRule.ANY_SUCCEEDED for k in kinds)
         return run
 
@@ -174,6 +185,12 @@ class Run:
         cancelled = self.state.find(CANCELLED)
         return min([*self.rare.failures, *([cancelled] if cancelled >= 0 else [])], default=None)
 
+    def heavy_columns(self) -> list[list[Any]]:
+        """Lists that take long to free."""
+        if self.size < TALLY_NODES_MIN:
+            return []
+        return [column for column in (self.items, self.results, self.waits) if column]
+
     def parents(self, node: int) -> list[int]:
         """Data and control parents."""
         return [] if self.columns is None else self.columns.parents(node)
@@ -208,7 +225,7 @@ class Run:
 
     def move(self, node: int, state: int) -> None:
         """Put one node into a state that is not terminal."""
-        self._count(self.state[node], state, 1)
+        self.count(self.state[node], state, 1)
         self.state[node] = state
 
     def lease(self, nodes: Sequence[int]) -> Sequence[int]:
@@ -222,11 +239,12 @@ class Run:
             for node in nodes:
                 state[node] = LEASED
         if self.tally is not None:
-            self._count(READY, LEASED, len(nodes))
+            self.count(READY, LEASED, len(nodes))
         return nodes
 
-    def succeed(self, nodes: Sequence[int], values: list[Any]) -> list[int]:
-        """Enter results; returns the nodes that became READY. Children that must be skipped are settled on the way.
+    def succeed(self, nodes: Sequence[int], values: list[Any], edges_max: int = limits.WAVE_EDGES_MAX) -> list[int]:
+        """Enter results; returns the nodes that became READY. Children that must be skipped join the wave, and so do
+        the nodes themselves when they have more than `edges_max` children.
 
         This is the hot loop of the engine: about 0.5 us a node with three parents.
         """
@@ -235,9 +253,10 @@ class Run:
         self.open -= count
         if self.tally is not None:
             stopping = sum(state[n] == CANCELLING for n in nodes) if self.stirred else 0
-            self._count(CANCELLING, SUCCEEDED, stopping)
-            self._count(LEASED, SUCCEEDED, count - stopping)
-        if not self.waits:
+            self.count(CANCELLING, SUCCEEDED, stopping)
+            self.count(LEASED, SUCCEEDED, count - stopping)
+        many = self.fan * count > edges_max and self._edges_behind(nodes) > edges_max
+        if many or not self.waits or self.cancel_asked:
             if consecutive(nodes):
                 first = nodes[0]
                 state[first : first + count] = b"\3" * count
@@ -246,6 +265,8 @@ class Run:
                 for node, value in zip(nodes, values, strict=True):
                     state[node] = SUCCEEDED
                     results[node] = value
+            if many and not self.cancel_asked:
+                wave.join(self, nodes)
             return []
         columns = self.columns
         assert columns is not None
@@ -261,47 +282,62 @@ class Run:
                 if not left:
                     push(child)
         if self.special:
-            ready += [c for n in nodes for c in succ[off[n] : off[n + 1]] if waits[c] and self._starts_early(c)]
+            ready += [c for n in nodes for c in succ[off[n] : off[n + 1]] if waits[c] and self.starts_early(c)]
         if self.clean and not self.special:
             for node in ready:
                 state[node] = READY
             if self.tally is not None:
-                self._count(PENDING, READY, len(ready))
+                self.count(PENDING, READY, len(ready))
             return ready
-        return self._judge(ready)
+        return wave.judge(self, ready)[0]
 
-    def settle(self, nodes: Iterable[int], ending: int) -> list[int]:
-        """End nodes without success (FAILED, CANCELLED or SKIPPED); returns the nodes that became READY."""
+    def _edges_behind(self, nodes: Sequence[int]) -> int:
+        """How many edges lead on from these nodes."""
+        assert self.columns is not None
+        off = self.columns.succ_off
+        if consecutive(nodes):
+            return off[nodes[-1] + 1] - off[nodes[0]]
+        return sum(off[node + 1] - off[node] for node in nodes)
+
+    def settle(self, nodes: Sequence[int], ending: int) -> bool:
+        """End nodes without success (FAILED, CANCELLED or SKIPPED).
+
+        Returns whether there are nodes behind them; these learn of it in the wave.
+        """
         state = self.state
-        touched: list[int] = []
         for node in nodes:
-            self._count(state[node], ending, 1)
+            self.count(state[node], ending, 1)
             state[node] = ending
             self.open -= 1
-            touched.append(node)
         self.clean = False
-        return self._judge(self._release_children(touched))
+        return bool(self.waits) and not self.cancel_asked and wave.join(self, nodes)
 
     def cancel_all(self) -> list[int]:
-        """Cancel every node that waits; returns the leased ones, which must be stopped."""
+        """Cancel every node that waits; returns the leased ones, which must be stopped.
+
+        While there is a wave, PENDING nodes stay so until it is done (`cancel_rest`): those that it reaches were
+        skipped before the cancel came.
+        """
         self.stirred = self.cancel_asked = True
         self.clean = False
         leased = where(self.state, LEASED)
-        self.state = self.state.translate(CANCELS)
-        self.tally = None
-        self.open = self.state.count(CANCELLING)
+        self._translate(CANCELS_BUT_PENDING if self.wave else CANCELS)
         return leased
 
-    def cancel_one(self, node: int) -> tuple[list[int], list[int]]:
-        """Cancel one node. Returns ([it], if it is leased and must be stopped; nodes that became READY)."""
+    def cancel_rest(self) -> None:
+        """The wave is done that there was when all were cancelled."""
+        self._translate(CANCELS)
+
+    def cancel_one(self, node: int) -> list[int]:
+        """Cancel one node. Returns [it], if it is leased and must be stopped."""
         self.stirred = True
         state = self.state[node]
         if state == LEASED:
             self.move(node, CANCELLING)
-            return [node], []
+            return [node]
         if state in WAITING:
-            return [], self.settle([node], CANCELLED)
-        return [], []
+            self.settle([node], CANCELLED)
+        return []
 
     def give_back(self, nodes: list[int]) -> list[int]:
         """Leased nodes that never started are READY again; returns them, without those whose cancel was asked."""
@@ -309,7 +345,7 @@ class Run:
         back = [n for n in nodes if state[n] == LEASED]
         for node in back:
             state[node] = READY
-        self._count(LEASED, READY, len(back))
+        self.count(LEASED, READY, len(back))
         return back
 
     def check_invariants(self) -> None:
@@ -323,57 +359,31 @@ class Run:
             raise AssertionError(f"run {self.key}: columns differ in length")
         if self.tally is not None and self.tally != [self.state.count(int(s)) for s in NodeState]:
             raise AssertionError(f"run {self.key}: the tally {self.tally} is not what the states are")
-        if self.columns is None or not self.waits or self.cancel_asked:
-            return
-        for node in range(self.size):
-            parents = self.columns.edges_in(node)
-            ended = sum(TERMINAL_FIRST <= self.state[p] <= TERMINAL_LAST for p in parents)
-            if self.waits[node] != len(parents) - ended:
-                raise AssertionError(f"run {self.key}: node {node} waits for {self.waits[node]} edges")
-            if self.waits[node] == 0 and self.state[node] == PENDING:
-                raise AssertionError(f"run {self.key}: node {node} waits for nothing and is not queued")
+        if self.cancel_asked and not self.wave and PENDING in self.state:
+            raise AssertionError(f"run {self.key}: a node waits although all were cancelled")
+        if self.waits and not self.cancel_asked:
+            wave.check(self)
 
-    # --- inside ---------------------------------------------------------------------------------------------------
-
-    def _count(self, before: int, after: int, nodes: int) -> None:
+    def count(self, before: int, after: int, nodes: int) -> None:
+        """So many nodes went from one state to another: keep the tally."""
         tally = self.tally
         if tally is not None:
             tally[before] -= nodes
             tally[after] += nodes
 
-    def _release_children(self, nodes: list[int]) -> list[int]:
-        if not self.waits:
-            return []
-        columns, waits = self.columns, self.waits
-        assert columns is not None
-        candidates: list[int] = []
-        for node in nodes:
-            for child in columns.succ[columns.succ_off[node] : columns.succ_off[node + 1]]:
-                waits[child] -= 1
-                if not waits[child]:
-                    candidates.append(child)
-        return candidates
-
-    def _judge(self, candidates: list[int]) -> list[int]:
-        """Apply the trigger rules; skipped nodes release their children in turn. No recursion: chains are long."""
-        state = self.state
-        ready: list[int] = []
-        todo = deque(candidates)
-        while todo:
-            node = todo.popleft()
-            if state[node] != PENDING:
-                continue
-            if rule_met(self.kind(node).trigger, [state[p] for p in self.parents(node)]):
-                state[node] = READY
-                ready.append(node)
-            else:
-                state[node] = SKIPPED
-                self._count(PENDING, SKIPPED, 1)
-                self.open -= 1
-                self.clean = False
-                todo.extend(self._release_children([node]))
-        self._count(PENDING, READY, len(ready))
-        return ready
-
-    def _starts_early(self, node: int) -> bool:
+    def starts_early(self, node: int) -> bool:
+        """Whether a first success is enough for this node."""
         return self.state[node] == PENDING and self.kind(node).trigger is TriggerRule.ANY_SUCCEEDED
+
+    def _translate(self, table: bytes) -> None:
+        """Move all nodes from their states to others."""
+        tally = self.tally
+        self.state = self.state.translate(table)
+        if tally is None:
+            self.open = self.size - sum(self.state.count(s) for s in range(TERMINAL_FIRST, TERMINAL_LAST + 1))
+            return
+        moved = [0] * len(tally)
+        for before, nodes in enumerate(tally):
+            moved[table[before]] += nodes
+        self.tally = moved
+        self.open = self.size - sum(moved[TERMINAL_FIRST : TERMINAL_LAST + 1])

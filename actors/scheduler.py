@@ -15,13 +15,15 @@ Concurrency: none; one caller. Limits: `actors.protocol.limits`.
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import orjson
 
-from actors import admission, growth, outcomes
+from actors import admission, consequences, growth, outcomes
 from actors.books import RunBook
+from actors.consequences import Spreading
 from actors.policy.parking import Parking
 from actors.policy.ready import ReadyQueue
 from actors.policy.timers import Timers
@@ -38,13 +40,19 @@ from actors.state_column import BACKOFF, CANCELLED, READY, where
 PROGRESS_EVERY_NS: Final = 100_000_000
 FLOOR_EVERY_RECORDS: Final = 4096
 """Records between two looks at what the log must keep."""
+_NAMES: Final = tuple(state.name.lower() for state in NodeState)
 
 
 class Scheduler:
     """See the module. `node_types` are the names that exist; tasks of another one are refused."""
 
     def __init__(
-        self, node_types: Sequence[str], *, missing_handler: str = "park", retention: dict[str, int] | None = None
+        self,
+        node_types: Sequence[str],
+        *,
+        missing_handler: str = "park",
+        retention: dict[str, int] | None = None,
+        wave_edges_max: int = limits.WAVE_EDGES_MAX,
     ) -> None:
         self.kinds = KindTable()
         self.book = RunBook(**(retention or {}))
@@ -58,6 +66,10 @@ class Scheduler:
         """Node type and name of handlers whose absence was said; at most KINDS_MAX, then it is said again."""
         self.session_kinds: dict[tuple[str, int], Kind] = {}
         self.kinds_refused: dict[tuple[str, int], dict[str, Any]] = {}
+        self.wave_edges_max = self.wave_edges_left = wave_edges_max
+        self.waves: OrderedDict[int, Spreading] = OrderedDict()
+        self.waste: list[list[Any]] = []  # columns of large runs that are gone
+        self.postponed: deque[msg.CancelAsked] = deque()  # not more than the session has questions open
         self._out: list[Any] = []
         self.now_ns = 0
         self.wall_ns = 0
@@ -71,15 +83,21 @@ class Scheduler:
     # --- the mutator ----------------------------------------------------------------------------------------------
 
     def receive(self, batch: Sequence[Any], now_ns: int, wall_ns: int) -> list[Any]:
-        """React to a batch; returns effects and messages to pools, in order."""
+        """React to a batch; returns effects and messages to pools, in order.
+
+        While something is `unfinished`, each call takes a slice of it, but one that only gives work.
+        """
         self.set_time(now_ns, wall_ns)
         self.kinds.stuffed = False
+        self.wave_edges_left = self.wave_edges_max
         for message in batch:
             self._on[type(message)](self, message)
         if self.timers:
             self._fire_timers()
         if self.parking:
             outcomes.look_for_handlers(self)
+        if self.unfinished and type(batch[-1]) is not msg.Offer:
+            consequences.go_on(self)
         if self.stirred:
             self._report_progress()
         if self.book.crowded or self.lsn >= self._floor_look_lsn:
@@ -174,6 +192,10 @@ class Scheduler:
                 used.update(kinds)
         return used
 
+    def repeat(self, message: Any) -> None:
+        """React to a message that had to wait."""
+        self._on[type(message)](self, message)
+
     def _on_noted(self, message: msg.Noted) -> None:
         self.note(message.run, message.node, message.event, message.text)
 
@@ -236,6 +258,7 @@ class Scheduler:
             self._out.extend(fx.ForgetRun(run.key) for run in gone)
             for run in gone:
                 self.ended_ns.pop(run.no, None)
+                self.waste += run.heavy_columns()
         self._floor_look_lsn = self.lsn + FLOOR_EVERY_RECORDS
         floor = self.book.floor(self.lsn + 1)
         if floor > self._floor_lsn:
@@ -276,13 +299,17 @@ class Scheduler:
     def tell(self, session: str, frame: str, body: Any, *, control: bool = False, lsn: int | None = None) -> None:
         self._out.append(fx.Tell(session, frame, body, self.lsn if lsn is None else lsn, control))
 
-    def tell_failure(self, run: Run, node: int, lsn: int) -> None:
-        if run.is_graph or node >= run.base_size:
+    def tell_failures(self, run: Run, nodes: Iterable[int], lsn: int) -> None:
+        """Tell how tasks ended that are no nodes of a graph, and that the session submitted."""
+        if run.is_graph:
             return
-        state = NodeState(run.state[node]).name.lower()
-        failure = run.failure(node)
-        row = [run.seq, node, state, failure] if run.is_map else [run.seq + node, None, state, failure]
-        self._out.append(fx.Tell(run.session, "F", [row], lsn))
+        own = [(node, _NAMES[run.state[node]], run.failure(node)) for node in nodes if node < run.base_size]
+        if run.is_map:
+            rows = [[run.seq, node, state, failure] for node, state, failure in own]
+        else:
+            rows = [[run.seq + node, None, state, failure] for node, state, failure in own]
+        if rows:
+            self._out.append(fx.Tell(run.session, "F", rows, lsn))
 
     def deliver_again(self, run: Run, open_seq: int) -> None:
         if run.is_graph:
@@ -292,8 +319,7 @@ class Scheduler:
         done = [n for n in range(run.base_size) if run.state[n] == NodeState.SUCCEEDED]
         if done:
             self.tell(run.session, "R", [[run.seq, done, [run.results[n] for n in done]]])
-        for node in sorted({*run.rare.failures, *where(run.state, CANCELLED)}):
-            self.tell_failure(run, node, self.lsn)
+        self.tell_failures(run, sorted({*run.rare.failures, *where(run.state, CANCELLED)}), self.lsn)
 
     @staticmethod
     def _ending(run: Run) -> list[Any]:
@@ -316,6 +342,16 @@ class Scheduler:
             self.book.check_invariants()
         except AssertionError as broken:
             raise InvariantBroken(str(broken)) from broken
+
+    @property
+    def undecided(self) -> bool:
+        """Whether something follows from what was recorded that is not worked out yet, or a cancel waits."""
+        return bool(self.waves or self.postponed)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a turn is wanted at once."""
+        return bool(self.waves or self.postponed or self.waste)
 
     @property
     def full(self) -> bool:

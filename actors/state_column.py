@@ -36,6 +36,8 @@ CANCELS: Final = bytes(
     CANCELLED if state in WAITING else CANCELLING if state == LEASED else state for state in range(256)
 )
 """What a cancel of the whole run makes of each state."""
+CANCELS_BUT_PENDING: Final = bytes(state if state == PENDING else CANCELS[state] for state in range(256))
+"""The same while it is not known yet which of the pending nodes were skipped before."""
 
 
 def where(state: bytearray, value: int) -> list[int]:

@@ -70,6 +70,8 @@ class Reasons:
 
     def _of_pending(self, run: Run, node: int) -> str:
         waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
+        if not waits:
+            return "its parents ended; what follows from that is being worked out"
         shown = [f"{run.node_id(p)} ({NodeState(run.state[p]).name.lower()})" for p in waits[:PARENTS_SHOWN_MAX]]
         more = ["..."] if len(waits) > PARENTS_SHOWN_MAX else []
         return f"it waits for {counted(len(waits), 'parent')}: {', '.join(shown + more)}"

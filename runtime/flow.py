@@ -362,8 +362,7 @@ class Flow:
             places = [at for at, arg in enumerate(args) if type(arg) is Node]
             deps.update((self._index(args[at]), place) for place, at in enumerate(places))
             own = [None if type(arg) is Node else arg for arg in args]
-            text = codec.encode_list(own, pickle=row.pickle, blob_key=blob_key)
-            return b"[%b,%b]" % (text, orjson.dumps(places))
+            return b"[%b,%b]" % (codec.encode_list(own, pickle=row.pickle, blob_key=blob_key), orjson.dumps(places))
         if shape != "template":
             return encode_call(codec, args, kwargs, pickle=row.pickle, blob_key=blob_key)
 

@@ -230,7 +230,7 @@ class InlineEngine:
             self._decide([msg.Offer(name, ((1, _SHARE),)) for name, queue in ready.items() if len(queue)])
         while self._backlog and self._link.send(self._backlog[0][0], control=self._backlog[0][1]):
             self._backlog.popleft()
-        if not events and self._status is None:
+        if not events and not self._scheduler.unfinished and self._status is None:
             self._sleep()
 
     def _sleep(self) -> None:

@@ -53,11 +53,15 @@ _TEXTS: Final = frozenset({"items", "ids"})
 
 @dataclass(slots=True)
 class Beginning:
-    """What a run of a graph begins with: edges each node waits for, states, and the nodes that wait for none."""
+    """What a run of a graph begins with: edges each node waits for, states, and the nodes that wait for none.
+
+    `fan` is the largest number of edges that lead on from one node.
+    """
 
     waits: list[int]
     state: bytearray
     roots: Sequence[int]
+    fan: int
 
 
 @dataclass(slots=True)
@@ -89,18 +93,19 @@ class GraphColumns:
         waits: list[int] = []
         state = bytearray()
         roots: list[int] = []
+        fan = 0
         for first in range(0, self.size, SLICE_NODES):
             part = _row_lengths(self.deps_off, first)
             if self.after_off is not None:
                 part = list(map(add, part, _row_lengths(self.after_off, first)))
-            _row_lengths(self.succ_off, first)
+            fan = max(fan, *_row_lengths(self.succ_off, first))
             waits += part
             state += bytes(map(not_, part))  # PENDING is 0, READY is 1
             roots += [node for node, left in enumerate(part, first) if not left]
             yield
         if len(roots) == self.size:
-            return Beginning(waits, state, range(self.size))
-        return Beginning(waits, state, roots)
+            return Beginning(waits, state, range(self.size), fan)
+        return Beginning(waits, state, roots, fan)
 
     @staticmethod
     def edgeless(size: int, kind_of: Sequence[int] | None) -> GraphColumns:

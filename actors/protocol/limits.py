@@ -70,6 +70,10 @@ KINDS_MAX: Final = 65_536
 TURN_NS: Final = 2_000_000
 """Longest turn of an event loop (rule R5)."""
 
+WAVE_EDGES_MAX: Final = 4096
+"""Edges of graphs over which one turn tells nodes what their parents came to, beyond what results take anyway: about
+1 ms. More wait for the next turn. Cancels come out of the same: see `actors.consequences`."""
+
 OUTBOX_TELLS_MAX: Final = 100_000
 """Messages to sessions that wait for the disk or for a slow reader; beyond it submissions wait."""
 POST_BACKLOG_BYTES_MAX: Final = 16 * MIB

@@ -118,10 +118,10 @@ class EngineHost:
         """One turn, and for a while those that follow at once, without the loop's own round in between."""
         until_ns = time.monotonic_ns() + limits.TURN_NS
         self._turn_asked = False
-        while self._one_turn():
-            if time.monotonic_ns() >= until_ns:
-                self._ask_turn()
-                break
+        while (more := self._one_turn()) and time.monotonic_ns() < until_ns:
+            pass
+        if more:
+            self._ask_turn()
         self._plan_timer()
 
     def _one_turn(self) -> bool:
@@ -141,7 +141,7 @@ class EngineHost:
         if self._told_lsn > self._told_said and self.core.wants_told:
             self._told_said = self._told_lsn
             events.append(msg.Told(self._told_lsn))
-        if events:
+        if events or self.core.unfinished:
             self._carry_out(self.core.advance(events, now, self._clock.wall_ns(now)))
             self._send_leases()  # workers begin while the rest is logged and told
             self._carry_out(self.core.commit())
@@ -153,7 +153,8 @@ class EngineHost:
         if self._face.clear:
             self._told_lsn = self.core.persister.durable_lsn
         self._mail.listen(intake_open=self.core.intake_open)
-        if self._events or self._mail.unfinished or self._lingered() or not self._arm():
+        more = self._events or self._mail.unfinished or self.core.unfinished
+        if more or self._lingered() or not self._arm():
             return True
         self._armed_ns = time.monotonic_ns()
         if not self._recheck_planned:

@@ -155,8 +155,10 @@ class User:
             self._queue.post(self._message(seq))
 
     def _message(self, seq: int) -> Any:
-        """The submission as it arrives: a graph is decoded anew each time, because the engine owns what it gets."""
+        """The submission as it arrives: decoded anew each time, because the engine owns what it gets."""
         message = self.submissions[seq].message
+        if isinstance(message, msg.MapSubmitted):
+            return message._replace(items=orjson.loads(message.raw)[2])
         if isinstance(message, msg.GraphSubmitted):
             header, columns = decode(message.raw)
             return msg.GraphSubmitted(self.session, seq, header, columns, message.raw)
@@ -178,7 +180,16 @@ class User:
         if self._queue is None or not self._sent:
             return
         submission = self.submissions[self._random.randrange(1, self._sent + 1)]
-        node = None if self._random.random() < 0.5 else self._random.randrange(submission.size)
+        self._cancel(submission, None if self._random.random() < 0.5 else self._random.randrange(submission.size))
+
+    def meddle(self, seq: int, random: Random) -> None:
+        """Cancel this submission, or a node of it: something is under way there."""
+        submission = self.submissions[seq]
+        if self._queue is not None and submission.columns is not None:
+            self._cancel(submission, None if random.random() < 0.3 else random.randrange(submission.size))
+
+    def _cancel(self, submission: Submission, node: int | None) -> None:
+        assert self._queue is not None
         if node is None:
             submission.cancelled_all = True
         else:

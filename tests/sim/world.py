@@ -10,6 +10,7 @@ go), at any moment; then it recovers and the session asks again for what it does
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -17,12 +18,13 @@ from uuid import UUID
 from actors.core import EngineCore
 from actors.persister import Persister
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
 from actors.protocol.errors import DiskFull, LogFailed
 from actors.replay import Replay
 from actors.scheduler import Scheduler
-from runtime.storage.reader import read_log
+from runtime.storage.reader import RecoveryReport, read_log
 from runtime.storage.segment import LogPlace
 from runtime.storage.wal import LogWriter
 from tests.sim.clock import Clock, Queue
@@ -34,6 +36,8 @@ from tests.sim.workers import Chances, FakeWorker, Lease
 PLACE = LogPlace("/log", UUID(int=7))
 SEGMENT_BYTES = 4_000
 STEPS_MAX = 200_000
+TURN_NS = 500_000
+"""Until the next turn, when one left something to do: long, so that much happens in between."""
 
 
 class World:
@@ -58,6 +62,8 @@ class World:
         self.workers: dict[int, FakeWorker] = {}
         self.core: EngineCore | None = None
         self.kills_left = random.choice((0, 1, 3))
+        self._meddling = Random(f"meddling {seed}")
+        self.wave_edges_max = (1, 2, 5, limits.WAVE_EDGES_MAX)[seed % 4]
         self.incarnation = 0
         self._pending_write: tuple[Any, bool] | None = None
         self._writer: LogWriter | None = None
@@ -85,20 +91,30 @@ class World:
         for _ in range(STEPS_MAX):
             if self.user.satisfied():
                 self.oracle.final(self.user)
+                self._read_again()
                 return
             if not self.clock.step():
                 raise AssertionError(f"nothing will happen any more, but the user waits: {self.user.missing()[:5]}")
         raise AssertionError(f"no end after {STEPS_MAX} steps: {self.user.missing()[:5]}")
 
+    def _read_again(self) -> None:
+        """What was told to the end is what the log says, also where nothing was killed."""
+        scheduler = Scheduler([n["name"] for n in self.node_types])
+        self._fold(Replay(scheduler), self.disk.after_kill())
+        self.oracle.recovered(scheduler, self.user)
+
+    def _fold(self, replay: Replay, disk: FakeDisk) -> RecoveryReport:
+        reader = read_log(PLACE, disk)
+        for record in reader:
+            replay.fold(record)
+        return reader.report()
+
     def start_engine(self) -> None:
         """Open the folder: read the log, go on."""
         self.incarnation += 1
-        scheduler = Scheduler([n["name"] for n in self.node_types])
+        scheduler = Scheduler([n["name"] for n in self.node_types], wave_edges_max=self.wave_edges_max)
         replay = Replay(scheduler)
-        reader = read_log(PLACE, self.disk)
-        for record in reader:
-            replay.fold(record)
-        report = reader.report()
+        report = self._fold(replay, self.disk)
         self._writer = LogWriter(PLACE, self.disk, report, segment_bytes=SEGMENT_BYTES)
         persister = Persister(
             self.durability, report.next_lsn, [(s.no, s.first_lsn) for s in self._writer.segments()], self.delay_ns
@@ -107,6 +123,7 @@ class World:
         self.oracle.recovered(scheduler, self.user)
         self.core = EngineCore(scheduler, persister, self.node_types)
         self._wake_ns = 0
+        self._turn_asked = False
         self._to_user = Queue(self.clock, self.user.receive)
         self._from_user = Queue(self.clock, self.receive)
         self._do(self.core.start(effects, self.clock.now_ns, self.clock.wall_ns))
@@ -147,6 +164,26 @@ class World:
             self._does[type(effect)](self, effect)
         self.core.check_invariants()
         self.oracle.check_scheduler(self.core)
+        if self.core.unfinished and not self._turn_asked:
+            self._turn_asked = True
+            self._meddle(self.core)
+            self.clock.at(self.clock.now_ns + TURN_NS, partial(self._go_on, self.core))
+
+    def _meddle(self, core: EngineCore) -> None:
+        """While something follows from the end of a node, a cancel or a kill comes more often than by chance."""
+        chance = self._meddling.random()
+        if chance < 0.1:
+            for spreading in list(core.scheduler.waves.values())[:1]:
+                self.user.meddle(spreading.run.seq, self._meddling)
+        elif self.kills_left and chance < 0.15:
+            self.kills_left -= 1
+            self.clock.at(self.clock.now_ns + self._meddling.randrange(TURN_NS), self.kill_engine)
+
+    def _go_on(self, core: EngineCore) -> None:
+        """The engine asked for another turn, unless it died since."""
+        if core is self.core:
+            self._turn_asked = False
+            self._do(core.receive([], self.clock.now_ns, self.clock.wall_ns))
 
     def _start_worker(self, effect: fx.StartWorker) -> None:
         worker = FakeWorker(effect.worker, self.clock, self.random, self.chances, self._worker_said, self._execute)

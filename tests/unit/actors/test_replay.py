@@ -10,6 +10,7 @@ from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay, where
+from actors.run import TALLY_NODES_MIN
 from actors.scheduler import Scheduler
 from tests.unit.actors.rig import Rig
 
@@ -65,6 +66,20 @@ def test_finished_nodes_do_not_run_again_and_open_ones_do() -> None:
     again = Rig(scheduler=scheduler)
     again.later(10**9)
     assert [node for _, _, node in again.leases()] == [1]
+
+
+def test_a_large_run_is_counted_from_where_it_goes_on() -> None:
+    rig = Rig()
+    rig.submit_graph([[] if node < 2 else [node - 2] for node in range(TALLY_NODES_MIN)])
+    leases = rig.leases()
+    for worker, serial, node in leases[:2]:
+        rig.succeed(worker, serial, node)
+    scheduler = folded(rig.records)
+    Replay(scheduler).finish(1, 1, {"pid": 1})
+    scheduler.check_invariants()
+    (run,) = scheduler.book.live.values()
+    assert run.counts() == [TALLY_NODES_MIN - 4, 2, 0, 2, 0, 0, 0]
+    assert run.tally is not None
 
 
 def test_a_cancel_of_a_running_node_is_finished_by_the_recovery() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,30 @@ from actors.core import EngineCore
 from runtime.config import RuntimeConfig
 from runtime.host import engine_process
 from runtime.mail.link import Link, create_link
+
+
+def test_collections_look_at_few_objects() -> None:
+    """However many lists there come to be, as when a graph with a million items is decoded."""
+    looks: list[tuple[int, int]] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            looks.append(
+                (info["generation"], sum(len(gc.get_objects(g)) for g in range(min(1, info["generation"]) + 1)))
+            )
+
+    before = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        gc.set_threshold(*engine_process.GC_THRESHOLD)
+        kept = [[number] for number in range(300_000)]
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
+    assert len(kept) > len(looks) > 20
+    assert max(objects for _, objects in looks) < 45_000
+    assert {generation for generation, _ in looks} == {0, 1}
 
 
 @pytest.mark.parametrize("method", ["receive", "start"])

@@ -10,7 +10,8 @@ import pytest
 
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from runtime.host.face_mail import FaceMail
+from actors.protocol.graph import GraphColumns, encode
+from runtime.host.face_mail import FREEZE_NODES_MIN, FaceMail
 from runtime.host.post import Post
 from runtime.mail.link import Link, create_link
 
@@ -58,6 +59,24 @@ def test_submissions_of_one_turn_are_taken_over_several_when_they_take_long(
     assert face.kinds() == [4]
     face.mail.listen(intake_open=True)
     assert face.kinds() == [9]
+
+
+@pytest.mark.parametrize(("nodes", "frozen"), [(FREEZE_NODES_MIN - 1, 0), (FREEZE_NODES_MIN, 1)])
+def test_what_a_large_graph_became_is_kept_from_the_collector(
+    face: Face, monkeypatch: pytest.MonkeyPatch, nodes: int, frozen: int
+) -> None:
+    freezes: list[int] = []
+    monkeypatch.setattr("runtime.host.face_mail.gc.freeze", lambda: freezes.append(1))
+    monkeypatch.setattr("runtime.host.face_mail.time.monotonic_ns", lambda: 0)
+    raw = encode(GraphColumns.edgeless(nodes, None), {"kinds": [{}]})
+    face.mail._load_blob = lambda name: raw
+    face.say(b"G" + (1).to_bytes(8, "little") + b"@graph")
+    ((graph,),) = face.mail.receive()[1:]
+    assert graph.columns.size == nodes
+    assert freezes == [], "the core does not have it yet"
+    for _ in range(3):
+        face.mail.receive()
+    assert len(freezes) == frozen
 
 
 def test_a_full_engine_reads_no_submission_and_is_not_woken_by_one(face: Face) -> None:

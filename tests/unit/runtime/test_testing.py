@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from actors.protocol import limits
 from runtime import Flow
 from runtime.errors import WaitTimeout
 from runtime.testing import inline_runtime, temporary_runtime
@@ -32,6 +33,17 @@ def test_a_handler_that_is_missing_is_parked_and_warned_of(caplog: pytest.LogCap
             run.wait(0.1)
         assert "no handler" in run.node(0).why()
     assert caplog.text.count("cannot import the handler no.such.module:fn") == 1
+
+
+def test_more_is_skipped_than_fits_into_a_turn() -> None:
+    with inline_runtime() as rt:
+        flow = Flow()
+        root = flow.add(add_one, "no number")
+        for _ in range(3 * limits.WAVE_EDGES_MAX):
+            flow.add(add_one, root)
+        run = rt.submit(flow)
+        run.wait(10)
+        assert run.status().counts.skipped == 3 * limits.WAVE_EDGES_MAX
 
 
 @pytest.mark.slow
