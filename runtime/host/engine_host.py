@@ -116,8 +116,7 @@ class EngineHost:
 
     def _turn(self) -> None:
         """One turn, and for a while those that follow at once, without the loop's own round in between."""
-        until_ns = time.monotonic_ns() + limits.TURN_NS
-        self._turn_asked = False
+        until_ns, self._turn_asked = time.monotonic_ns() + limits.TURN_NS, False
         while (more := self._one_turn()) and time.monotonic_ns() < until_ns:
             pass
         if more:
