@@ -101,7 +101,6 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
             "fsync": config["durability"] == "fsync",
             "node_type_names": names,
             "main": config.get("main"),
-            "spin_ns": config.get("spin_ns", 0),
         }
         _settle_memory()
         loop = uvloop.new_event_loop()

@@ -42,8 +42,11 @@ KILL_TIMEOUT_S: Final = 1.0
 _AT_ONCE: Final = ("runtime.host.worker_main",)
 """Imported as soon as the engine was forked: while it boots on one core, this is done on another."""
 _WHEN_QUIET: Final = ("uvloop", "runtime.host.worker_async", "runtime.host.engine_process")
-"""Imported when nothing was asked for `_QUIET_MS`, so that the next engine and workers are forked ready to run."""
+"""Imported when nothing was asked for `_QUIET_MS` and the engine has little to do, so that the next engine and workers
+are forked ready to run. It takes 100 ms, which work that comes right after the start does not wait for."""
 _QUIET_MS: Final = 500
+_QUIET_CPU_NS: Final = 25_000_000
+"""CPU time that an engine with little to do takes meanwhile: a twentieth of it."""
 
 
 class Spawner:
@@ -57,6 +60,7 @@ class Spawner:
         self._engine_channel: Channel | None = None
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
+        self._engine_cpu_ns: int | None = 0
         self._imports = deque(_AT_ONCE + _WHEN_QUIET)
         self._stopping = os.getppid() != face_pid
         for fd in (self._wake_read, self._wake_write):
@@ -74,7 +78,7 @@ class Spawner:
 
     def _turn(self) -> None:
         ready = self._wait()
-        if not ready:
+        if not ready and self._is_quiet():
             _import(self._imports.popleft())
         for fd in ready:
             if fd == self._wake_read:
@@ -107,6 +111,14 @@ class Spawner:
         if not self._imports:
             return None
         return 0 if self._imports[0] in _AT_ONCE and self._engine is not None else _QUIET_MS
+
+    def _is_quiet(self) -> bool:
+        """Whether the engine used little CPU time since it was looked at before."""
+        if self._engine is None or self._imports[0] in _AT_ONCE:
+            return True
+        before, self._engine_cpu_ns = self._engine_cpu_ns, kernel.cpu_time_ns(self._engine.pid)
+        now = self._engine_cpu_ns
+        return now is None or before is None or now - before < _QUIET_CPU_NS
 
     # --- what is asked --------------------------------------------------------------------------------------------
 

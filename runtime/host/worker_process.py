@@ -33,6 +33,7 @@ from actors.worker import WorkChunk, WorkGroup
 from runtime.host.attempts import AttemptRunner, Stopper
 from runtime.host.handlers import Handler
 from runtime.host.housekeeping import Housekeeper, end_leftovers
+from runtime.host.linger import WORKER_LINGER_NS, Lingerer
 from runtime.host.results import SCALARS, Place
 from runtime.host.station import Station, default_signals, signal_handler
 from runtime.mail.lease_table import BUSY_NS, CURRENT, RESULTS_ASKED, SLOT_MASK, TASKS_DONE
@@ -53,7 +54,7 @@ class ProcessWorker:
         self._desk = station.desk
         self._table = station.table
         self._words = station.table.words
-        self._spin_ns = int(station.config.get("spin_ns") or 0)
+        self._lingerer = Lingerer(station.link, WORKER_LINGER_NS)
         self._attention: list[str] = []
         self._stopper = Stopper()
         self._runner = AttemptRunner(station, self._stopper)
@@ -89,7 +90,9 @@ class ProcessWorker:
 
     def _idle(self) -> None:
         link, children = self._station.link, self._station.dead_children
-        while not link.wait(CHILDREN_LOOK_S if children.reap() else None, self._spin_ns):
+        if self._lingerer.linger():
+            return
+        while not link.wait(CHILDREN_LOOK_S if children.reap() else None):
             pass
 
     def _flush(self, now_ns: int) -> None:

@@ -114,7 +114,7 @@ class Link:
         self._pollers = tuple(_poller(bell.read_fd) for bell in self._bells)
         fence = threading.Lock()
         self._fence_in, self._fence_out = fence.acquire, fence.release
-        self._spins = _cores() > 1
+        self._spins = cores() > 1
         self._spin_misses = 0
         self._refused: dict[RingWriter, int] = {}
         """Lane and size of frames that found no room lately."""
@@ -344,7 +344,7 @@ class Link:
         return False
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores this process may run on; on one, who spins keeps the peer from answering."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -25,6 +25,20 @@ def test_a_process_is_named_by_pid_and_start() -> None:
         assert kernel.start_time(child.pid) == 0
 
 
+@pytest.mark.skipif(not kernel.LINUX, reason="other systems have no clock of another process")
+def test_cpu_time_of_a_process_is_told_from_outside() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+        first = kernel.cpu_time_ns(child.pid)
+        assert first is not None
+        while (kernel.cpu_time_ns(child.pid) or 0) < first + 50_000_000:
+            pass
+        times = psutil.Process(child.pid).cpu_times()
+        assert abs((kernel.cpu_time_ns(child.pid) or 0) / 1e9 - times.user - times.system) < 0.5
+        child.kill()
+        child.wait()
+        assert kernel.cpu_time_ns(child.pid) is None
+
+
 @pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
 def test_children_are_listed() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
