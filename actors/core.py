@@ -136,6 +136,10 @@ class EngineCore:
         """Whether some worker holds tasks that usually take less than this."""
         return any(pool.average_ns < wait_ns and pool.held() for pool in self.pools.values())
 
+    def busy_workers(self) -> int:
+        """Workers that hold something."""
+        return sum(1 for pool in self.pools.values() for worker in pool.workers.values() if worker.book.held)
+
     @property
     def unfinished(self) -> bool:
         """Whether another turn is wanted at once: what takes long for a large run comes in slices (rule R5)."""

@@ -41,7 +41,7 @@ from runtime.host.post import Post, WorkerPost
 from runtime.host.teller import Teller
 from runtime.mail.blobs import BlobStore
 from runtime.mail.lease_table import LeaseTable
-from runtime.mail.link import RECHECK_NS, Link, create_link
+from runtime.mail.link import RECHECK_NS, Link, cores, create_link
 
 _STOPPED_EVERY_NS: Final = 1_000_000_000
 """Between two looks at the process state of busy workers (25 us each)."""
@@ -66,7 +66,7 @@ class EngineHost:
         self.loop = loop
         self.core = core
         self.stopped = loop.create_future()
-        self.turns = 0
+        self.turns, self._cores = 0, cores()
         self._clock = WallClock()
         self._face = Post(face)
         self._mail = FaceMail(self._face, blobs.open)
@@ -163,7 +163,7 @@ class EngineHost:
 
     def _lingered(self) -> bool:
         spoken, self._teller.spoken = self._teller.spoken, False
-        if not (spoken or self.core.answers_within(LINGER_NS)):
+        if self.core.busy_workers() >= self._cores or not (spoken or self.core.answers_within(LINGER_NS)):
             return False
         return linger([self._face.link, *(post.link for post in self._workers.values())], LINGER_NS)
 
