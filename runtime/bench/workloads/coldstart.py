@@ -18,8 +18,8 @@ from runtime.bench.workloads.base import Scenario, Setup, check_equal
 
 IDLE_S = 5.0
 IDLE_SMOKE_S = 0.2
-SETTLE_S = 2.0
-"""Between the first result and the idle time: a start leaves imports for the first quiet half second."""
+SETTLE_S = 3.0
+"""Between the first result and the idle time: a start leaves imports for its first quiet moments."""
 
 OURS = """
 import json, sys, time
