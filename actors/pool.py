@@ -26,7 +26,6 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken
-from actors.protocol.places import unpacked
 from actors.protocol.states import WorkerEvent, WorkerState
 from actors.protocol.words import counted
 
@@ -189,7 +188,7 @@ class WorkerPool:
         for row in message.groups:
             serial, run_no, nodes, values, started_ns, ends = row
             count = len(values)
-            mine = finish_leases(worker, serial, run_no, unpacked(nodes, count))
+            mine = finish_leases(worker, serial, run_no, nodes)
             if mine is None:
                 whole = False
                 finished += self._finish_singly(worker, row)
@@ -207,7 +206,7 @@ class WorkerPool:
         serial, run_no, nodes, values, start, ends = row
         kept: list[msg.FinishedGroup] = []
         before = 0
-        for i, node in enumerate(unpacked(nodes, len(values))):
+        for i, node in enumerate(nodes):
             group = worker.book.finish(serial + i, 1)
             if group is None:
                 self._discard(worker, run_no, node)

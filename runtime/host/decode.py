@@ -16,10 +16,13 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import MainspringError, ProtocolError
 from actors.protocol.graph import decode_slices
+from actors.protocol.places import unpacked
 
 BLOB_MARK: Final = b"@"
 """A graph record or frame that starts with this names a blob file with the container."""
 SEQ_BYTES: Final = 8
+_NODES, _VALUES = 2, 3
+"""Places in a group of results."""
 
 
 def worker_messages(worker: int, control: Sequence[bytes], work: Sequence[bytes]) -> list[Any]:
@@ -32,6 +35,8 @@ def worker_messages(worker: int, control: Sequence[bytes], work: Sequence[bytes]
 
 def _done(worker: int, body: bytes) -> msg.WorkerDone:
     _, groups = orjson.loads(body)
+    for group in groups:
+        group[_NODES] = unpacked(group[_NODES], len(group[_VALUES]))
     return msg.WorkerDone(worker, groups, body)
 
 

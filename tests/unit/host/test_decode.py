@@ -84,6 +84,14 @@ def test_what_a_worker_says_control_first() -> None:
     assert finished == msg.WorkerDone(3, [[1, 2, [0], [5], 10, [3]]], done)
 
 
+def test_consecutive_nodes_of_a_worker_are_unpacked_for_all_who_read() -> None:
+    done = b"[7,[[1,2,4,[5,6],10,[3,5]],[3,2,[9],[5],20,[3]]]]"
+    ((_, first, _), (_, second, _)) = (
+        (g[0], g[2], g[3]) for g in decode.worker_messages(3, [], [b"D" + done])[0].groups
+    )
+    assert (list(first), second) == ([4, 5], [9])
+
+
 @pytest.mark.parametrize("frame", [b"", b"D", b"D{}", b"D[1]", b"E[1]", b"S[1,2]", b"H[]", b"?[]", b"P[1]"])
 def test_a_malformed_frame_of_a_worker_names_it(frame: bytes) -> None:
     with pytest.raises(ProtocolError, match="worker 3"):
