@@ -207,14 +207,13 @@ class RateMachine(RuleBasedStateMachine):
         self.now += span_ns
         self.wall += span_ns
         self.passes(span_ns)
-        exact = Fraction(cost)
-        rounding = self.per_s * self.rounded / S
-        most = (
-            math.floor(self.tokens / min(exact, self.burst)) if exact <= self.burst else int(self.tokens == self.burst)
-        )
-        least = math.floor((self.tokens - rounding) / exact) if exact <= self.burst else 0
+        exact, rounding = Fraction(cost), self.per_s * self.rounded / S
+        if exact <= self.burst:
+            most, least = math.floor(self.tokens / exact), math.floor((self.tokens - rounding) / exact)
+        else:
+            most, least = int(self.tokens == self.burst), 0
         count, due = self.rates.take(FakeKind(rate_key="api", rate_cost=cost), wanted, self.now)
-        assert max(min(least, wanted), 0) <= count <= min(most, wanted)
+        assert min(max(least, 0), wanted) <= count <= min(max(most, 0), wanted)
         self.tokens -= count * exact
         lacking = min(exact, Fraction(self.burst)) - self.tokens
         expected = self.now + max(math.ceil(lacking / self.per_s * S), 0)
