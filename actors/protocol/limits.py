@@ -104,6 +104,29 @@ TRACEBACK_CHARS_MAX: Final = 16_000
 MESSAGE_CHARS_MAX: Final = 4_000
 """Longer texts of a failure are cut in the middle, with a mark."""
 
+# --- who runs next ------------------------------------------------------------------------------------------------
+SCOPES_LIMITED_MAX: Final = KINDS_MAX
+"""Scopes that have a quota, and keys that have a rate, in one engine: a kind in use has at most one key of each."""
+BREAKER_WINDOW_NS: Final = 10_000_000_000
+"""How far back a circuit breaker looks; equal to RESTART_WINDOW_NS, since both ask whether something is broken now."""
+BREAKER_SLICES: Final = 10
+"""Slices of that window, which is counted, not remembered: it slides by a tenth."""
+BREAKER_ENDED_MIN: Final = 20
+"""Attempts that ended within the window before their failures mean anything."""
+BREAKER_FAILURE_RATIO: Final = 0.5
+"""Share of failures among them that opens the breaker."""
+BREAKER_COOLDOWN_NS: Final = 5_000_000_000
+"""How long nothing starts after that; twice as long after each round of probes that failed, up to the next."""
+BREAKER_COOLDOWN_MAX_NS: Final = 120_000_000_000
+BREAKER_PROBES: Final = 3
+"""Attempts that must succeed before all may start again."""
+RETRY_RATIO: Final = 0.2
+"""Retries for each first attempt: what Finagle and Linkerd allow."""
+RETRY_MIN_PER_S: Final = 10.0
+"""Retries a second besides, so that a node type with little to do can retry at all; of the same origin."""
+RETRY_WINDOW_NS: Final = 10_000_000_000
+"""How long a first attempt counts; of the same origin."""
+
 # --- command line -------------------------------------------------------------------------------------------------
 WORKFLOW_FILE_BYTES_MAX: Final = 512 * MIB
 """Largest workflow file that `run` reads. Its tree of objects takes about eight times as much memory."""

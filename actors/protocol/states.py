@@ -157,6 +157,33 @@ WORKER_TABLE: Final[Mapping[WorkerState, Mapping[WorkerEvent, WorkerState]]] = M
 )
 
 
+class BreakerState(StrEnum):
+    """What the circuit breaker of a node type lets through: all, nothing, or a few probes."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class BreakerEvent(StrEnum):
+    TRIPPED = "tripped"
+    COOLED = "cooled"
+    PROVED = "proved"
+    RELAPSED = "relapsed"
+
+
+BREAKER_TABLE: Final[Mapping[BreakerState, Mapping[BreakerEvent, BreakerState]]] = MappingProxyType(
+    {
+        BreakerState.CLOSED: {BreakerEvent.TRIPPED: BreakerState.OPEN},
+        BreakerState.OPEN: {BreakerEvent.COOLED: BreakerState.HALF_OPEN},
+        BreakerState.HALF_OPEN: {
+            BreakerEvent.PROVED: BreakerState.CLOSED,
+            BreakerEvent.RELAPSED: BreakerState.OPEN,
+        },
+    }
+)
+
+
 class FailureKind(StrEnum):
     """Why an attempt did not succeed."""
 
