@@ -20,7 +20,6 @@ something of theirs waits, and weights other than 1 for ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from typing import Final, Generic, TypeVar
 
 from actors.policy.lanes import Gate, Lane, Level, Position, Segment, in_scope
@@ -150,10 +149,19 @@ class FairQueue(Generic[R]):
             gate: Asked before nodes are taken.
         """
         lane = self._only
-        if lane is None or gate is not None or room is not NO_BOUND or count <= 0:
+        if lane is None or count <= 0:
             return self._pop(count, now_ns, room, gate)
+        if gate is not None or room is not NO_BOUND:
+            count = min(count, room[lane.level.no], self.size)
+            if count <= 0:
+                return []
+            if gate is not None:
+                answer = gate(lane.kind, count)
+                if answer[0] < count:
+                    return self._pop(count, now_ns, NO_BOUND, lambda kind, wanted: answer)
         segments = lane.segments
         if segments:
+            lane.taken_from = True
             run, nodes, start, since_ns, serial = segments[0]
             left = len(nodes) - start
             if left > count:
@@ -177,14 +185,10 @@ class FairQueue(Generic[R]):
         if now_ns >= self._look_ns and self._ageing_ns:
             room, count = self._pop_aged(taken, count, now_ns, room, gate)
         for level in self._levels:
-            if not level.turns.ring:
-                continue
             wanted = min(count, room[level.no])
-            if wanted <= 0:
-                continue
-            count -= self._pop_level(level, taken, wanted, quantum, gate)
-            if level.sole is not None:
-                self._look_for_only()
+            if wanted > 0 and level.turns.ring:
+                count -= self._pop_level(level, taken, wanted, quantum, gate)
+        self._look_for_only()
         return taken
 
     def _pop_aged(
@@ -216,7 +220,7 @@ class FairQueue(Generic[R]):
                     waits_ns = level.aged_ns = now_ns
             look_ns = min(look_ns, waits_ns + self._ageing_ns)
         self._look_ns = max(look_ns, soon_ns)
-        return NO_BOUND if room is NO_BOUND else left, count
+        return left, count
 
     def _pop_level(
         self,
@@ -261,13 +265,8 @@ class FairQueue(Generic[R]):
         late: list[Callable[[], None]] = []
         count = 0
         for lane in reversed(lanes):
-            lane.blocked_by = ""
             count += lane.size
-            flow, tenant = lane.level.open(lane, front=True)
-            if flow is not None and flow.late:
-                late.append(partial(flow.tenant.turns.defer, flow))
-            if tenant is not None and tenant.late:
-                late.append(partial(lane.level.turns.defer, tenant))
+            late += lane.level.bring_back(lane)
         for defer in reversed(late):
             defer()
         self.size += count

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from actors.policy.turns import Sharer, Turns
@@ -50,7 +51,7 @@ class Position(NamedTuple):
 class Lane(Generic[R]):
     """What waits of one kind in one flow of one class."""
 
-    __slots__ = ("blocked_by", "flow", "is_open", "key", "kind", "level", "segments", "size")
+    __slots__ = ("blocked_by", "denied", "flow", "is_open", "key", "kind", "level", "segments", "size", "taken_from")
 
     def __init__(self, level: Level[R], flow: WaitingFlow[R], kind: Kind) -> None:
         self.level = level
@@ -61,6 +62,8 @@ class Lane(Generic[R]):
         self.size = 0
         self.is_open = False
         self.blocked_by = ""
+        self.denied = False  # it was held back before anything of it could start
+        self.taken_from = False  # the short way of the queue took something
 
     def take(self, taken: list[tuple[R, Kind, Sequence[int]]], count: int) -> int:
         """Move up to `count` nodes to the end of `taken`; returns how many."""
@@ -196,6 +199,9 @@ class Level(Generic[R]):
         tenant = self.tenants.get(kind.tenant)
         if tenant is None:
             tenant = self.tenants[kind.tenant] = WaitingTenant(kind.tenant, self.weight_of(kind.tenant))
+        if self.sole is not None and self.sole.taken_from:  # being alone was its turn
+            self.turns.next(1).turns.next(1)
+            self.sole.taken_from = False
         flow = tenant.flows.get(key)
         if flow is None:
             flow = tenant.flows[key] = WaitingFlow(key, tenant)
@@ -206,21 +212,26 @@ class Level(Generic[R]):
 
     def forget(self, lane: Lane[R]) -> None:
         """Nothing waits in this lane any more."""
-        if lane.is_open:
+        flow, tenant = lane.flow, lane.flow.tenant
+        if lane.is_open and len(flow.lanes) == len(tenant.flows) == 1:  # the same in one step: all of a tenant goes
+            lane.is_open = False
+            flow.open.clear()
+            tenant.turns.ring.clear()
+            del self.turns.ring[tenant]
+        elif lane.is_open:
             self.close(lane)
-        flow = lane.flow
         self.count -= 1
         del flow.lanes[lane.kind]
         if not flow.lanes:
-            del flow.tenant.flows[flow.key]
-            if not flow.tenant.flows:
-                del self.tenants[flow.tenant.name]
+            del tenant.flows[flow.key]
+            if not tenant.flows:
+                del self.tenants[tenant.name]
         if self.last is lane:
             self.last = None
         self._settle()
 
-    def open(self, lane: Lane[R], *, front: bool = False) -> tuple[WaitingFlow[R] | None, WaitingTenant[R] | None]:
-        """Put a lane into its flow; returns the flow and the tenant, those that entered a ring by that."""
+    def open(self, lane: Lane[R], *, front: bool = False) -> tuple[bool, bool]:
+        """Put a lane into its flow; returns whether the flow, and whether the tenant, entered its ring by that."""
         flow, tenant = lane.flow, lane.flow.tenant
         flow_enters, tenant_enters = not flow.open, not tenant.turns.ring
         flow.add(lane)
@@ -230,7 +241,7 @@ class Level(Generic[R]):
         if tenant_enters:
             self.turns.enter(tenant, front=front)
         self._settle()
-        return flow if flow_enters else None, tenant if tenant_enters else None
+        return flow_enters, tenant_enters
 
     def close(self, lane: Lane[R], *, held_back: bool = False, took: bool = False) -> None:
         """Take a lane out of its flow."""
@@ -246,7 +257,23 @@ class Level(Generic[R]):
     def hold_back(self, lane: Lane[R], scope: str, took: bool) -> None:
         """Take a lane out of its flow until its scope is released; `took`: after something of it could start."""
         self.close(lane, held_back=True, took=took)
-        lane.blocked_by = scope
+        lane.blocked_by, lane.denied = scope, not took
+
+    def bring_back(self, lane: Lane[R]) -> list[Callable[[], None]]:
+        """Open a lane that was held back, before others; returns what puts those behind that had their turn."""
+        lane.blocked_by = ""
+        tenant, flow = lane.flow.tenant, lane.flow
+        flow_enters, tenant_enters = self.open(lane, front=True)
+        late: list[Callable[[], None]] = []
+        if flow_enters and flow.late:
+            late.append(partial(tenant.turns.defer, flow))
+        elif not flow_enters and lane.denied:
+            tenant.turns.prefer(flow)
+        if tenant_enters and tenant.late:
+            late.append(partial(self.turns.defer, tenant))
+        elif not tenant_enters and lane.denied:
+            self.turns.prefer(tenant)
+        return late
 
     def take(
         self, taken: list[tuple[R, Kind, Sequence[int]]], count: int, quantum: int, gate: Gate | None

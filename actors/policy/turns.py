@@ -54,15 +54,10 @@ class Turns(Generic[S]):
         self._heaviest = 1.0
 
     def enter(self, sharer: S, *, front: bool = False) -> None:
-        """A sharer begins to wait, with the credit that it has."""
+        """A sharer begins to wait, with the credit that it has; `front`: it comes back, and had no turn since."""
         ring = self.ring
         if sharer.round == GOES_ON:
             sharer.round = self._round
-        if len(ring) == 1:  # who was alone was not counted, and had its turn
-            alone = next(iter(ring))
-            alone.credit, alone.round = 0.0, self._round
-            self._heaviest = alone.weight
-            self._quantum = 1.0
         self._heaviest = max(self._heaviest, sharer.weight)
         ring[sharer] = None
         if front:
@@ -84,17 +79,25 @@ class Turns(Generic[S]):
         elif sharer.round == self._round:
             sharer.credit = max(0.0, min(sharer.credit, max(1.0, sharer.weight) - took))
             sharer.late = took and sharer.credit < 1
-        sharer.round = NEW if sharer.late or sharer.round != self._round else GOES_ON
+        sharer.round = GOES_ON if sharer.round == self._round and sharer.credit >= 1 else NEW
 
     def defer(self, sharer: S) -> None:
         """Put it behind the others."""
         self.ring.move_to_end(sharer)
 
+    def prefer(self, sharer: S) -> None:
+        """Put one that waits, and could not start what others could, before them, for a node at least."""
+        sharer.credit, sharer.round = max(sharer.credit, 1.0), self._round
+        self.ring.move_to_end(sharer, last=False)
+
     def next(self, quantum: int) -> S:
         """Whose turn it is. A round that begins here has this quantum."""
         ring = self.ring
         head = next(iter(ring))
-        if len(ring) == 1:
+        if len(ring) == 1:  # not counted: it had a turn when another comes
+            head.credit, head.round = 0.0, self._round
+            self._heaviest = head.weight
+            self._quantum = max(float(quantum), 1 / head.weight)
             return head
         while head.round != self._round or head.credit < 1:
             if head.round == self._round:
