@@ -59,6 +59,10 @@ class Kind:
     crashes_max: int
     priority: int
     trigger: TriggerRule
+    tenant: str = ""
+    concurrency_key: str | None = None
+    rate_key: str | None = None
+    rate_cost: float = 1.0
 
     @staticmethod
     def of(no: int, data: dict[str, Any]) -> Kind:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from bench.micro import codec, graph, mail, primitives
+from bench.micro import codec, graph, mail, primitives, queues
 from bench.micro.timing import Operation, table
 
 PARTS: Final[Mapping[str, Callable[[], Iterator[Operation]]]] = {
@@ -14,6 +14,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterator[Operation]]]] = {
     "codec": codec.operations,
     "mail": mail.operations,
     "graph": graph.operations,
+    "queues": queues.operations,
 }
 
 

@@ -1,0 +1,382 @@
+"""Lanes: what waits in one class, by tenant, flow and kind, and who of them takes turns.
+
+A *lane* holds the segments of one kind in one flow, first in first out; a segment is a run with some of its nodes. The
+lane, not the segment, is what a gate holds back: a million tasks behind one key leave and come back in one step.
+A flow serves its open lanes in the order in which their segments came. Flows share a tenant, tenants share a class, by
+turns (`actors.policy.turns`).
+
+Invariants: a lane is open (in its flow, and flow and tenant in their rings), or held back under a scope; it has nodes,
+but for the only lane of a class, which stays when it empties and is used again. A flow or a tenant without lanes is
+forgotten. Serials rise along a lane, and times do not fall.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from actors.policy.turns import Sharer, Turns
+from actors.protocol.errors import CallerError
+from actors.protocol.kinds import Kind
+
+R = TypeVar("R")
+
+Segment = tuple[R, Sequence[int], int, int, int]
+"""Run, its nodes, how many of them were taken, since when they wait, and their serial: the order inside a flow."""
+SERIAL: Final = 4
+Gate = Callable[[Kind, int], tuple[int, str]]
+"""Of so many nodes of a kind that are about to be taken: how many may start, which then do, and the scope that blocks
+the rest, or an empty text."""
+
+
+LANES_LOOKED_AT: Final = 64
+
+
+class Position(NamedTuple):
+    """Where a node waits. `flows_before`: turns of other flows before the next one of its own.
+
+    `blocked_by`: the scope that holds it back; then `ahead_in_flow` counts its own kind, and no turns are counted.
+    """
+
+    class_: int
+    tenant: str
+    ahead_in_flow: int
+    flows_before: int
+    blocked_by: str
+
+
+class Lane(Generic[R]):
+    """What waits of one kind in one flow of one class."""
+
+    __slots__ = ("blocked_by", "denied", "flow", "is_open", "key", "kind", "level", "segments", "size", "taken_from")
+
+    def __init__(self, level: Level[R], flow: WaitingFlow[R], kind: Kind) -> None:
+        self.level = level
+        self.flow = flow
+        self.key = flow.key
+        self.kind = kind
+        self.segments: deque[Segment[R]] = deque()
+        self.size = 0
+        self.is_open = False
+        self.blocked_by = ""
+        self.denied = False  # it was held back before anything of it could start
+        self.taken_from = False  # the short way of the queue took something
+
+    def take(self, taken: list[tuple[R, Kind, Sequence[int]]], count: int) -> int:
+        """Move up to `count` nodes to the end of `taken`; returns how many."""
+        segments, kind, rest = self.segments, self.kind, count
+        whole: list[int] | None = None  # the last piece, where it was made here
+        while segments and rest:
+            run, nodes, start, since_ns, serial = segments[0]
+            left = len(nodes) - start
+            if left > rest:
+                segments[0] = (run, nodes, start + rest, since_ns, serial)
+                nodes, rest = nodes[start : start + rest], 0
+            else:
+                segments.popleft()
+                nodes = nodes[start:] if start else nodes
+                rest -= left
+            if not taken or taken[-1][0] is not run or taken[-1][1] is not kind:
+                taken.append((run, kind, nodes))
+                whole = None
+            elif whole is not None:
+                whole += nodes
+            else:
+                whole = [*taken[-1][2], *nodes]
+                taken[-1] = (run, kind, whole)
+        self.size -= count - rest
+        return count - rest
+
+    def merge(self, more: Iterable[Segment[R]]) -> int:
+        """Put segments to where their serials say; returns how many nodes."""
+        found = list(more)
+        self.segments = deque(sorted([*self.segments, *found], key=lambda segment: segment[SERIAL]))
+        count = sum(len(nodes) - start for _, nodes, start, _, _ in found)
+        self.size += count
+        return count
+
+    def extract(self, run: R) -> list[Segment[R]]:
+        """Take out all of a run."""
+        found = [segment for segment in self.segments if segment[0] is run]
+        if found:
+            self.segments = deque(segment for segment in self.segments if segment[0] is not run)
+            self.size -= sum(len(nodes) - start for _, nodes, start, _, _ in found)
+        return found
+
+
+class WaitingFlow(Sharer, Generic[R]):
+    """Lanes of one flow, all and the open ones. `order`: a heap of several open ones by the serial of what is first."""
+
+    __slots__ = ("key", "lanes", "open", "order", "stale", "tenant")
+
+    def __init__(self, key: Hashable, tenant: WaitingTenant[R]) -> None:
+        super().__init__()
+        self.key = key
+        self.tenant = tenant
+        self.open: dict[Lane[R], None] = {}
+        self.lanes: dict[Kind, Lane[R]] = {}
+        self.order: list[tuple[int, Lane[R]]] = []
+        self.stale = True
+
+    def first(self) -> Lane[R]:
+        """The open lane whose segment came first."""
+        if len(self.open) == 1:
+            self.stale = True
+            return next(iter(self.open))
+        if self.stale:
+            self.order = [(lane.segments[0][SERIAL], lane) for lane in self.open]
+            heapq.heapify(self.order)
+            self.stale = False
+        return self.order[0][1]
+
+    def moved(self) -> None:
+        """The first of the first lane was taken."""
+        if not self.stale:
+            lane = self.order[0][1]
+            heapq.heapreplace(self.order, (lane.segments[0][SERIAL], lane))
+
+    def add(self, lane: Lane[R]) -> None:
+        self.open[lane] = None
+        self.stale = self.stale or len(self.open) <= 2
+        if not self.stale:
+            heapq.heappush(self.order, (lane.segments[0][SERIAL], lane))
+
+    def remove(self, lane: Lane[R]) -> None:
+        del self.open[lane]
+        if not self.stale and self.order[0][1] is lane:
+            heapq.heappop(self.order)
+        else:
+            self.stale = True
+        if len(self.open) <= 1:
+            self.order, self.stale = [], True
+
+
+class WaitingTenant(Sharer, Generic[R]):
+    """Flows of one tenant."""
+
+    __slots__ = ("flows", "name", "turns")
+
+    def __init__(self, name: str, weight: float) -> None:
+        super().__init__(weight)
+        self.name = name
+        self.flows: dict[Hashable, WaitingFlow[R]] = {}
+        self.turns: Turns[WaitingFlow[R]] = Turns()
+
+
+class Level(Generic[R]):
+    """One class. `sole` is the only lane that there is, if it is open: it is served without turns, and may be empty."""
+
+    __slots__ = ("aged_ns", "count", "empty_ns", "last", "no", "sole", "tenants", "turns", "weight_of")
+
+    def __init__(self, no: int, weight_of: Callable[[str], float]) -> None:
+        self.no = no
+        self.weight_of = weight_of
+        self.count = 0
+        self.tenants: dict[str, WaitingTenant[R]] = {}
+        self.turns: Turns[WaitingTenant[R]] = Turns()
+        self.sole: Lane[R] | None = None
+        self.last: Lane[R] | None = None
+        self.aged_ns = 0
+        self.empty_ns = 0
+        """When it had its last turn for its age, and when it was last seen empty."""
+
+    def lane(self, kind: Kind, key: Hashable) -> Lane[R]:
+        """The lane of this kind and flow; a new one is neither open nor held back."""
+        tenant = self.tenants.get(kind.tenant)
+        flow = None if tenant is None else tenant.flows.get(key)
+        lane = None if flow is None else flow.lanes.get(kind)
+        if lane is None:
+            if self.sole is not None and not self.sole.segments:
+                self.forget(self.sole)
+            lane = self._new_lane(kind, key)
+        self.last = lane
+        return lane
+
+    def _new_lane(self, kind: Kind, key: Hashable) -> Lane[R]:
+        tenant = self.tenants.get(kind.tenant)
+        if tenant is None:
+            tenant = self.tenants[kind.tenant] = WaitingTenant(kind.tenant, self.weight_of(kind.tenant))
+        if self.sole is not None and self.sole.taken_from:  # being alone was its turn
+            self.turns.next(1).turns.next(1)
+            self.sole.taken_from = False
+        flow = tenant.flows.get(key)
+        if flow is None:
+            flow = tenant.flows[key] = WaitingFlow(key, tenant)
+        lane = flow.lanes[kind] = Lane(self, flow, kind)
+        self.count += 1
+        self.sole = None
+        return lane
+
+    def forget(self, lane: Lane[R]) -> None:
+        """Nothing waits in this lane any more."""
+        flow, tenant = lane.flow, lane.flow.tenant
+        if lane.is_open and len(flow.lanes) == len(tenant.flows) == 1:  # the same in one step: all of a tenant goes
+            lane.is_open = False
+            flow.open.clear()
+            tenant.turns.ring.clear()
+            del self.turns.ring[tenant]
+        elif lane.is_open:
+            self.close(lane)
+        self.count -= 1
+        del flow.lanes[lane.kind]
+        if not flow.lanes:
+            del tenant.flows[flow.key]
+            if not tenant.flows:
+                del self.tenants[tenant.name]
+        if self.last is lane:
+            self.last = None
+        self._settle()
+
+    def open(self, lane: Lane[R], *, front: bool = False) -> tuple[bool, bool]:
+        """Put a lane into its flow; returns whether the flow, and whether the tenant, entered its ring by that."""
+        flow, tenant = lane.flow, lane.flow.tenant
+        flow_enters, tenant_enters = not flow.open, not tenant.turns.ring
+        flow.add(lane)
+        lane.is_open = True
+        if flow_enters:
+            tenant.turns.enter(flow, front=front)
+        if tenant_enters:
+            self.turns.enter(tenant, front=front)
+        self._settle()
+        return flow_enters, tenant_enters
+
+    def close(self, lane: Lane[R], *, held_back: bool = False, took: bool = False) -> None:
+        """Take a lane out of its flow."""
+        flow, tenant = lane.flow, lane.flow.tenant
+        flow.remove(lane)
+        lane.is_open = False
+        if not flow.open:
+            tenant.turns.leave(flow, held_back=held_back, took=took)
+            if not tenant.turns.ring:
+                self.turns.leave(tenant, held_back=held_back, took=took)
+        self.sole = None
+
+    def hold_back(self, lane: Lane[R], scope: str, took: bool) -> None:
+        """Take a lane out of its flow until its scope is released; `took`: after something of it could start."""
+        self.close(lane, held_back=True, took=took)
+        lane.blocked_by, lane.denied = scope, not took
+
+    def bring_back(self, lane: Lane[R]) -> list[Callable[[], None]]:
+        """Open a lane that was held back, before others; returns what puts those behind that had their turn."""
+        lane.blocked_by = ""
+        tenant, flow = lane.flow.tenant, lane.flow
+        flow_enters, tenant_enters = self.open(lane, front=True)
+        late: list[Callable[[], None]] = []
+        if flow_enters and flow.late:
+            late.append(partial(tenant.turns.defer, flow))
+        elif not flow_enters and lane.denied:
+            tenant.turns.prefer(flow)
+        if tenant_enters and tenant.late:
+            late.append(partial(self.turns.defer, tenant))
+        elif not tenant_enters and lane.denied:
+            self.turns.prefer(tenant)
+        return late
+
+    def take(
+        self, taken: list[tuple[R, Kind, Sequence[int]]], count: int, quantum: int, gate: Gate | None
+    ) -> tuple[int, list[Lane[R]]]:
+        """Take up to `count` nodes by turns; returns how many, and the lanes that the gate held back.
+
+        Raises:
+            CallerError: The gate lets fewer through and does not say why.
+        """
+        got = 0
+        held: list[Lane[R]] = []
+        tenants = self.turns
+        while got < count and tenants.ring:
+            tenant = tenants.next(quantum)
+            flow = tenant.turns.next(quantum)
+            lane = flow.first()
+            wanted = min(count - got, lane.size)
+            if len(flow.open) > 1:  # another lane may have what comes after the first segment
+                _, nodes, start, _, _ = lane.segments[0]
+                wanted = min(wanted, len(nodes) - start)
+            shared, divided = len(tenants.ring) > 1, len(tenant.turns.ring) > 1
+            if shared:
+                wanted = min(wanted, int(tenant.credit))
+            if divided:
+                wanted = min(wanted, int(flow.credit))
+            if not wanted:  # the only lane, which is empty
+                break
+            may, scope = (wanted, "") if gate is None else gate(lane.kind, wanted)
+            if may < wanted and not scope:
+                raise CallerError("a gate that lets fewer through must say what blocks the others")
+            if may:
+                got += lane.take(taken, may)
+                tenant.credit -= may if shared else 0
+                flow.credit -= may if divided else 0
+            if lane.size:
+                if scope:
+                    self.hold_back(lane, scope, may > 0)
+                    held.append(lane)
+                else:
+                    flow.moved()
+            elif lane is not self.sole:
+                self.forget(lane)
+        return got, held
+
+    def _settle(self) -> None:
+        self.sole = None
+        if self.count == 1:
+            lane = next(self.found())
+            self.sole = lane if lane.is_open else None
+
+    def oldest_ns(self) -> int | None:
+        """Since when the oldest that can be taken waits."""
+        return min((lane.segments[0][3] for lane in self.found() if lane.is_open and lane.segments), default=None)
+
+    def waits_ns(self, now_ns: int) -> int | None:
+        """Since when what is here has waited for a turn for its age; None when it is empty.
+
+        Where there are many lanes nobody looks for the oldest: it came after the class was last seen empty.
+        """
+        lane = self.sole
+        if not (self.turns.ring if lane is None else lane.segments):
+            self.empty_ns = now_ns
+            return None
+        oldest_ns = self.oldest_ns() if self.count <= LANES_LOOKED_AT else None
+        return max(self.aged_ns, self.empty_ns if oldest_ns is None else oldest_ns)
+
+    def position(self, run: R, node: int, key: Hashable) -> Position | None:
+        """Where a node waits."""
+        for lane in self.found(key):
+            ahead = 0
+            for other, nodes, start, _, serial in lane.segments:
+                waiting = nodes[start:] if start else nodes
+                if other is run and node in waiting:
+                    return self._position(lane, ahead + waiting.index(node), serial)
+                ahead += len(waiting)
+        return None
+
+    def _position(self, lane: Lane[R], ahead: int, serial: int) -> Position:
+        flow, tenant = lane.flow, lane.flow.tenant
+        if not lane.is_open:
+            return Position(self.no, tenant.name, ahead, 0, lane.blocked_by)
+        for other in flow.open:
+            if other is not lane:
+                ahead += sum(len(s[1]) - s[2] for s in other.segments if s[SERIAL] < serial)
+        before = [*tenant.turns.ring].index(flow) + [*self.turns.ring].index(tenant)
+        return Position(self.no, tenant.name, ahead, before, "")
+
+    def found(self, key: Hashable = None) -> Iterator[Lane[R]]:
+        """The lanes of a flow, or all. Nothing may be added or forgotten meanwhile."""
+        for tenant in self.tenants.values():
+            flows = tenant.flows.values() if key is None else [tenant.flows[key]] if key in tenant.flows else []
+            for flow in flows:
+                yield from flow.lanes.values()
+
+
+def in_scope(scope: str, kind: Kind, class_name: str) -> bool:
+    """Whether what waits of this kind in this class belongs to a scope, such as "tenant:acme"."""
+    what, _, name = scope.partition(":")
+    has: dict[str, Any] = {
+        "class": class_name,
+        "tenant": kind.tenant,
+        "type": kind.node_type,
+        "key": kind.concurrency_key,
+        "rate": kind.rate_key,
+    }
+    return what in has and has[what] == name
