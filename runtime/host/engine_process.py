@@ -84,7 +84,10 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         node_types = config["node_types"]
         names = [n["name"] for n in node_types]
         scheduler = Scheduler(
-            names, missing_handler=config.get("missing_handler", "park"), retention=config["retention"]
+            names,
+            missing_handler=config.get("missing_handler", "park"),
+            retention=config["retention"],
+            policy=config.get("policy"),
         )
         replay = Replay(scheduler, blobs.open)
         report, writer = _recover(folder, replay, bool(config.get("salvage")))
