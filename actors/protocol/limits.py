@@ -188,6 +188,14 @@ RECEIVE_FRAMES_PER_TURN_MAX: Final = 2048
 RING_REREADS_MAX: Final = 20_000
 """Looks at a frame that does not fit its check before it counts as damaged: about 10 ms; a store shows within 1 us."""
 
+# --- commands -----------------------------------------------------------------------------------------------------
+COMMANDS_OPEN_MAX: Final = 8
+"""Callers at the socket of a state folder at once: people and their scripts; more are hung up on."""
+COMMAND_BYTES_MAX: Final = 64 * KIB
+"""A question of one of them: some dozen scopes with the longest names."""
+COMMAND_WAIT_NS: Final = 5_000_000_000
+"""A caller that has not asked by then is hung up on."""
+
 # --- worker processes ---------------------------------------------------------------------------------------------
 OUTPUT_SERIALS_MAX: Final = LEASE_SLOTS
 """Attempts of one worker whose output is kept until their result is there: all that it can hold. Oldest go first."""
