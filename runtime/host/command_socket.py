@@ -7,7 +7,8 @@ removed at the next start. One connection is one question: a line `[what, args]`
 `[result, error]`. Questions and answers are those of `runtime.host.client`; who answers is `command_desk`.
 
 Known limits: where a file system has no sockets, or the folder's path is too long and there is no /proc, the engine
-goes without, and commands say so.
+goes without, and commands say so. `shutil.copytree` cannot copy sockets: who copies the folder of an engine that runs,
+or was killed, leaves this one out (`ignore=shutil.ignore_patterns("commands")`); cp and tar manage.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,18 @@ def test_a_running_engine_is_changed_from_outside(tmp_path: Path, capsys: pytest
     assert not (state / "commands").exists()
     assert main(["pause", str(state), "tenant:acme"]) == Exit.ENVIRONMENT
     assert "no engine runs on" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_engine_that_follows_one_that_was_killed_takes_commands(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with Runtime(state, node_types=[NodeType("default", workers=1)], durability="os") as rt:
+        assert main(["pause", str(state), "tenant:acme"]) == Exit.OK
+        (engine,) = (found["pid"] for found in rt.processes() if found["role"] == "engine")
+        os.kill(engine, signal.SIGKILL)
+        assert rt.submit(abs, -1).result(60) == 1
+        assert main(["pause", str(state), "class:low"]) == Exit.OK
+        assert rt.scheduling().paused == ("class:low", "tenant:acme")
 
 
 def test_what_stands_is_printed() -> None:
