@@ -219,6 +219,7 @@ class EngineCore:
         left = [m for m in told if not self._take(m)]
         for question in asked:  # the answer knows what came with it: what workers were just seen to run
             for answer in self.queries.answer(question, self._now_ns, self._wall_ns):
+                left += [m for m in self.scheduler.taken() if not self._take(m)]  # what was changed is logged first
                 self._answer(answer)
         return left
 

@@ -1,7 +1,8 @@
 """Answers to questions about runs: status, table of nodes, results, story, and why something is not running.
 
-Only reads. Every answer about a run carries the LSN of the latest record, so that nobody is told of a change that could
-still be lost. What is said of the engine itself waits for nothing: it must be said when the log stalls.
+Only reads, but for `policy`, which passes a change on. Every answer about a run, or the policy, carries the LSN of the
+latest record, so that nobody is told of a change that could still be lost. What is said of the engine itself waits for
+nothing: it must be said when the log stalls.
 
 Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame keeps the
 difference between the two as it was then.
@@ -24,6 +25,7 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import CallerError, MissingNode, UnknownRun
+from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import RunState
 from actors.protocol.words import counted
 from actors.run import Run
@@ -132,6 +134,14 @@ class Queries:
             "nodes_live": core.scheduler.book.nodes_live,
             "pools": [self._pool_row(name) for name in core.pools],
         }
+
+    def _policy(self, message: msg.Queried) -> dict[str, Any]:
+        """What stands, after the change if there is one: no other question changes anything."""
+        scheduler = self._core.scheduler
+        change = message.args.get("change")
+        policy = scheduler.policy.to_json() if change is None else scheduler.change_policy(change)
+        waiting = map(sum, zip(*(queue.counts() for queue in scheduler.ready.values()), strict=True))
+        return {"policy": policy, "waiting": dict(zip(PRIORITIES, waiting, strict=False))}
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -313,6 +323,7 @@ class Queries:
         "why": _why,
         "runs": _runs,
         "engine": _engine,
+        "policy": _policy,
     }
 
 

@@ -79,6 +79,7 @@ class Replay:
             RecordType.OPENED,
             orjson.dumps({**opened, "now_ns": now_ns, "wall_ns": wall_ns, "next_run_no": scheduler.book.next_run_no}),
         )
+        scheduler.standing.settle(scheduler)
         found = {
             "records": self.records,
             "runs_open": 0,
@@ -235,6 +236,9 @@ class Replay:
         self._offset_ns = opened["wall_ns"] - opened["now_ns"]
         self.scheduler.book.expect_no_at_least(opened["next_run_no"])
 
+    def _policy(self, record: Record) -> None:
+        self.scheduler.standing.restore(record.payload, record.lsn)
+
     _on: Final[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,
         int(RecordType.COMPLETED): _completed,
@@ -243,4 +247,5 @@ class Replay:
         int(RecordType.SPAWNED): _spawned,
         int(RecordType.RELEASED): _released,
         int(RecordType.OPENED): _opened,
+        int(RecordType.POLICY): _policy,
     }

@@ -25,6 +25,7 @@ from actors import admission, consequences, growth, outcomes
 from actors.books import RunBook
 from actors.consequences import Spreading
 from actors.policy.parking import Parking
+from actors.policy.policy import Policy
 from actors.policy.ready import ReadyQueue
 from actors.policy.timers import Timers
 from actors.protocol import effects as fx
@@ -35,6 +36,7 @@ from actors.protocol.kinds import Kind, KindTable
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
 from actors.run import Run
+from actors.standing import Standing
 from actors.state_column import BACKOFF, CANCELLED, READY, where
 
 PROGRESS_EVERY_NS: Final = 100_000_000
@@ -53,7 +55,9 @@ class Scheduler:
         missing_handler: str = "park",
         retention: dict[str, int] | None = None,
         wave_edges_max: int = limits.WAVE_EDGES_MAX,
+        policy: dict[str, Any] | None = None,
     ) -> None:
+        self.standing = Standing(policy)
         self.kinds = KindTable()
         self.book = RunBook(**(retention or {}))
         self.ready: dict[str, ReadyQueue[Run]] = {name: ReadyQueue() for name in node_types}
@@ -102,6 +106,10 @@ class Scheduler:
             self._report_progress()
         if self.book.crowded or self.lsn >= self._floor_look_lsn:
             self._retire()
+        return self.taken()
+
+    def taken(self) -> list[Any]:
+        """Effects and messages since the last call."""
         out, self._out = self._out, []
         return out
 
@@ -114,8 +122,7 @@ class Scheduler:
     def give(self, message: msg.Offer) -> list[Any]:
         """Answer an offer of room: grants of ready work, and what follows from that."""
         self._on_offer(message)
-        out, self._out = self._out, []
-        return out
+        return self.taken()
 
     def _on_offer(self, message: msg.Offer) -> None:
         queue = self.ready[message.node_type]
@@ -260,10 +267,20 @@ class Scheduler:
                 self.ended_ns.pop(run.no, None)
                 self.waste += run.heavy_columns()
         self._floor_look_lsn = self.lsn + FLOOR_EVERY_RECORDS
-        floor = self.book.floor(self.lsn + 1)
+        floor = self.standing.kept(self, self.book.floor(self.lsn + 1), self._floor_lsn)
         if floor > self._floor_lsn:
             self._floor_lsn = floor
             self._out.append(fx.RaiseFloor(floor))
+
+    @property
+    def policy(self) -> Policy:
+        """Who runs next and how much at once, as it stands."""
+        return self.standing.policy
+
+    def change_policy(self, change: dict[str, Any]) -> dict[str, Any]:
+        """Change it and log that; returns it as it is now. Raises ConfigurationError: then nothing was changed."""
+        self.standing.change(self, change)
+        return self.policy.to_json()
 
     # --- log and tell ---------------------------------------------------------------------------------------------
 

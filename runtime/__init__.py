@@ -5,10 +5,10 @@
 What is imported from here is public; everything else may change. Names are loaded when they are first asked for, so
 that `import runtime` costs a worker or a command-line program nothing.
 
-Reading order of the face: `config` (what can be set), `registry` and `reference` (tasks and their names), `flow`
-(graphs), `dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and `views` (from the engine's word
-to the caller's), `submitter_base`, `submitter` and `engine` (the blocking face), `aio` (the asyncio face),
-`mapping` and `iterate` (map), `executor`. Below it: `host` (processes), `mail` (queues and values), `storage`
+Reading order of the face: `config` and `scheduling` (what can be set), `registry` and `reference` (tasks and their
+names), `flow` (graphs), `dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and `views` (from the
+engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking face), `aio` (the asyncio
+face), `mapping` and `iterate` (map), `executor`. Below it: `host` (processes), `mail` (queues and values), `storage`
 (disk), `profile`, `bench`, `cli`.
 
 Knows processes, disks and clocks. Decides nothing: that is what `actors` is for.
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from runtime.handle import TaskHandle as TaskHandle
     from runtime.registry import Task as Task
     from runtime.registry import TaskRegistry as TaskRegistry
+    from runtime.scheduling import Rate as Rate
+    from runtime.scheduling import Scheduling as Scheduling
+    from runtime.scheduling import SchedulingStatus as SchedulingStatus
+    from runtime.scheduling import Share as Share
 
 __all__ = [
     "AsyncRuntime",
@@ -46,11 +50,15 @@ __all__ = [
     "NodeState",
     "NodeType",
     "Priority",
+    "Rate",
     "Retention",
     "Retry",
     "RunHandle",
     "RunState",
     "Runtime",
+    "Scheduling",
+    "SchedulingStatus",
+    "Share",
     "Task",
     "TaskContext",
     "TaskHandle",
@@ -67,11 +75,15 @@ _HOME: Final = {
     "NodeState": "actors.protocol.states",
     "NodeType": "runtime.config",
     "Priority": "runtime.config",
+    "Rate": "runtime.scheduling",
     "Retention": "runtime.config",
     "Retry": "runtime.config",
     "RunHandle": "runtime.handle",
     "RunState": "actors.protocol.states",
     "Runtime": "runtime.engine",
+    "Scheduling": "runtime.scheduling",
+    "SchedulingStatus": "runtime.scheduling",
+    "Share": "runtime.scheduling",
     "Task": "runtime.registry",
     "TaskContext": "runtime.context",
     "TaskHandle": "runtime.handle",

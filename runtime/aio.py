@@ -30,7 +30,8 @@ from runtime.engine import new_client
 from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.registry import TaskRegistry
-from runtime.views import RunStatus
+from runtime.scheduling import Rate, Scheduling, SchedulingStatus, ask_change, ask_policy, row_of
+from runtime.views import Request, RunStatus
 
 A = TypeVar("A", bound=AsyncHandle)
 
@@ -48,10 +49,17 @@ class AsyncRuntime(AsyncSubmitter):
         retention: Retention | None = None,
         salvage: bool = False,
         missing_handler: MissingHandler = "park",
+        scheduling: Scheduling | None = None,
         starter: EngineStarter | None = None,
     ) -> None:
         self.config = RuntimeConfig(
-            os.fspath(state_dir), node_types or (), durability, retention or Retention(), salvage, missing_handler
+            os.fspath(state_dir),
+            node_types or (),
+            durability,
+            retention or Retention(),
+            salvage,
+            missing_handler,
+            scheduling or Scheduling(),
         )
         self._tasks = tasks or TaskRegistry()
         self._starter = starter
@@ -165,6 +173,75 @@ class AsyncRuntime(AsyncSubmitter):
     async def processes(self) -> list[dict[str, Any]]:
         """Every process of this runtime; see `runtime.engine.Runtime.processes`."""
         return views.read_processes(await self.statistics())
+
+    async def scheduling(self) -> SchedulingStatus:
+        """Who runs next and how much at once, as it stands now; see `runtime.engine.Runtime.scheduling`.
+
+        Returns:
+            A snapshot.
+        """
+        return await self._scheduling(ask_policy())
+
+    async def set_quota(self, scope: str, limit: int | None) -> SchedulingStatus:
+        """Set how many tasks of a scope are with workers at once; see `runtime.engine.Runtime.set_quota`.
+
+        Args:
+            scope: "tenant:acme", "key:printer" (a concurrency key), "type:cpu" (a node type) or "class:low".
+            limit: At least 1; None for no limit.
+
+        Returns:
+            What stands now.
+        """
+        return await self._scheduling(ask_change(quotas={scope: limit}))
+
+    async def set_weight(self, tenant: str, weight: float | None) -> SchedulingStatus:
+        """Set how many turns a tenant gets for one of a tenant of weight 1; see `runtime.engine.Runtime.set_weight`.
+
+        Args:
+            tenant: Its name; "" is the default tenant.
+            weight: Above 0; None for 1.
+
+        Returns:
+            What stands now.
+        """
+        return await self._scheduling(ask_change(weights={tenant: weight}))
+
+    async def set_rate(self, key: str, rate: Rate | None) -> SchedulingStatus:
+        """Set how often tasks of a rate key may start; see `runtime.engine.Runtime.set_rate`.
+
+        Args:
+            key: The rate key.
+            rate: For example `Rate(10, per=1.0, burst=5)`; None for no limit.
+
+        Returns:
+            What stands now.
+        """
+        return await self._scheduling(ask_change(rates={key: row_of(rate)}))
+
+    async def pause(self, *scopes: str) -> SchedulingStatus:
+        """Start nothing more of these scopes until `resume`; see `runtime.engine.Runtime.pause`.
+
+        Args:
+            scopes: As for `set_quota`, and "rate:api" (a rate key).
+
+        Returns:
+            What stands now.
+        """
+        return await self._scheduling(ask_change(pause=scopes))
+
+    async def resume(self, *scopes: str) -> SchedulingStatus:
+        """End pauses; see `runtime.engine.Runtime.resume`.
+
+        Args:
+            scopes: As they were paused.
+
+        Returns:
+            What stands now.
+        """
+        return await self._scheduling(ask_change(resume=scopes))
+
+    async def _scheduling(self, request: Request) -> SchedulingStatus:
+        return SchedulingStatus.of(await answer_of(self._client, self._client.ask(*request)))
 
     async def close(self, drain: bool = True, timeout: float | None = None) -> None:
         """Stop: take nothing more, and end the engine. Again is harmless. See `runtime.engine.Runtime.close`.

@@ -1,7 +1,7 @@
 """What a user can set: node types, retries, retention, durability. Validated at construction, all problems at once.
 
 Times are given in seconds here, as people think; inside the engine they are integer nanoseconds (conversion happens
-here only).
+here and in `runtime.scheduling` only).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any, Final, Literal, get_args
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, UnknownNodeType
 from actors.protocol.states import FailureKind
+from actors.protocol.words import is_name
+from runtime.scheduling import Scheduling
 
 NS_PER_S: Final = 1_000_000_000
 DEFAULT_NODE_TYPE: Final = "default"
@@ -46,16 +48,6 @@ class Priority(StrEnum):
 def seconds_to_ns(seconds: float | None) -> int | None:
     """Integer nanoseconds of a time in seconds; None stays None."""
     return None if seconds is None else int(seconds * NS_PER_S)
-
-
-def is_name(value: object) -> bool:
-    """Whether a flow, node type or task can be called so: text that UTF-8 holds, not empty and not too long."""
-    if not isinstance(value, str):
-        return False
-    try:
-        return 0 < len(value.encode()) <= limits.NAME_BYTES_MAX
-    except UnicodeEncodeError:
-        return False
 
 
 def _refuse(what: str, *checks: tuple[bool, str]) -> None:
@@ -223,9 +215,10 @@ class RuntimeConfig:
         salvage: Open a log that is corrupt in the middle, and report what was dropped, instead of refusing.
         missing_handler: What happens to a task whose handler workers cannot find: "park" keeps it, warns of it once for
             each handler through the logger "mainspring", and goes on with it when the handler appears; "fail" fails it.
+        scheduling: Who runs next, and how much at once.
 
     Raises:
-        ConfigurationError: A value is out of range or a node type is given twice.
+        ConfigurationError: A value is out of range, a node type is given twice, or a quota names one that is not there.
     """
 
     state_dir: str
@@ -234,6 +227,7 @@ class RuntimeConfig:
     retention: Retention = field(default_factory=Retention)
     salvage: bool = False
     missing_handler: MissingHandler = "park"
+    scheduling: Scheduling = field(default_factory=Scheduling)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))
@@ -244,6 +238,7 @@ class RuntimeConfig:
             (len(set(names)) == len(names), f"node types must have different names, not {names}"),
             (self.durability in get_args(Durability), f"durability must be one of {get_args(Durability)}"),
             (self.missing_handler in get_args(MissingHandler), "missing_handler must be 'park' or 'fail'"),
+            *((False, problem) for problem in self.scheduling.strangers(names)),
         )
 
     def node_type_for(self, name: str) -> str:
@@ -268,6 +263,7 @@ class RuntimeConfig:
             "retention": {"runs": self.retention.runs, "nodes": self.retention.nodes},
             "salvage": self.salvage,
             "missing_handler": self.missing_handler,
+            "policy": self.scheduling.to_wire(),
             "main": main_script(),
             "face_pid": os.getpid(),
         }

@@ -3,9 +3,9 @@
 A `Plan` is what is known of one function with one set of options: its task kinds by shape, numbered in the session.
 It is found by one dictionary look-up, so that a submission costs little more than encoding its argument.
 
-Options and arguments. `priority`, `timeout` and `run_id` may be given as keywords of `submit` and go to the
-scheduler, unless the handler itself has a parameter of that name, or takes `**kwargs`: then they are the handler's.
-`rt.options(...)` never mixes the two.
+Options and arguments. `priority`, `timeout`, `run_id`, `tenant`, `concurrency_key`, `rate_key` and `rate_cost` may be
+given as keywords of `submit` and go to the scheduler, unless the handler itself has a parameter of that name, or takes
+`**kwargs`: then they are the handler's. `rt.options(...)` never mixes the two.
 
 Concurrency: any thread. Two threads that meet a function first may both define its kinds; the engine takes equal kinds
 for one.
@@ -21,7 +21,7 @@ from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, HandlerRefused
 from actors.protocol.graph import encode
 from actors.protocol.graph_builder import GraphBuilder
-from actors.protocol.kinds import Shape
+from actors.protocol.kinds import SHARING, Shape
 from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, refuse_long_item, shape_of
 from runtime.config import RuntimeConfig
 from runtime.flow import Flow
@@ -41,7 +41,7 @@ from runtime.registry import (
     split_partial,
 )
 
-SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id"})
+SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING})
 RUN_ID_BYTES_MAX: Final = 120
 """A run id names a folder, so it must fit into a file name together with what is put behind it."""
 _UNKNOWN: Final = -1

@@ -36,10 +36,11 @@ from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
+from runtime.scheduling import Rate, Scheduling, SchedulingStatus, ask_change, ask_policy, row_of
 from runtime.signals import SigtermGuard
 from runtime.storage.folder import UNNAMED, StateFolder
 from runtime.submitter import Submitter
-from runtime.views import RunStatus
+from runtime.views import Request, RunStatus
 
 A = TypeVar("A", bound=SyncHandle)
 
@@ -57,6 +58,7 @@ class Runtime(Submitter):
         retention: How many finished runs are kept.
         salvage: Open a log that is corrupt in the middle and report what was dropped, instead of refusing.
         missing_handler: "park" or "fail" tasks whose function workers cannot find.
+        scheduling: Quotas, weights, rates and shares; see `Scheduling`. None for none.
         handle_sigterm: Drain on SIGTERM; the previous handler is called too, and restored on close. Main thread only.
 
     Raises:
@@ -77,12 +79,19 @@ class Runtime(Submitter):
         retention: Retention | None = None,
         salvage: bool = False,
         missing_handler: MissingHandler = "park",
+        scheduling: Scheduling | None = None,
         handle_sigterm: bool = False,
         starter: EngineStarter | None = None,
     ) -> None:
         self._closed = True
         config = RuntimeConfig(
-            os.fspath(state_dir), node_types or (), durability, retention or Retention(), salvage, missing_handler
+            os.fspath(state_dir),
+            node_types or (),
+            durability,
+            retention or Retention(),
+            salvage,
+            missing_handler,
+            scheduling or Scheduling(),
         )
         self.config = config
         client = new_client(config, starter)
@@ -202,6 +211,84 @@ class Runtime(Submitter):
     def processes(self) -> list[dict[str, Any]]:
         """Every process of this runtime: `role` (face, spawner, engine, worker), `pid`, and `node_type` of workers."""
         return views.read_processes(self.statistics())
+
+    # --- who runs next --------------------------------------------------------------------------------------------
+
+    def scheduling(self) -> SchedulingStatus:
+        """Who runs next and how much at once, as it stands now, with how many tasks wait.
+
+        Returns:
+            A snapshot.
+        """
+        return self._scheduling(ask_policy())
+
+    def set_quota(self, scope: str, limit: int | None) -> SchedulingStatus:
+        """Set how many tasks of a scope are with workers at once; in force, and durable, when this returns.
+
+        Args:
+            scope: "tenant:acme", "key:printer" (a concurrency key), "type:cpu" (a node type) or "class:low".
+            limit: At least 1; None for no limit. What runs already goes on. To start nothing, `pause`.
+
+        Returns:
+            What stands now.
+
+        Raises:
+            ConfigurationError: The scope or the number cannot be; nothing was changed.
+            DiskFull, LogFailed, EngineUnavailable: As they say; whether it was changed shows in `scheduling()`.
+
+        What a crash leaves behind: after the return, the new quota, also when the folder is opened again. See
+        `Scheduling` for what happens when the program then sets another one.
+        """
+        return self._scheduling(ask_change(quotas={scope: limit}))
+
+    def set_weight(self, tenant: str, weight: float | None) -> SchedulingStatus:
+        """Set how many turns a tenant gets for one of a tenant of weight 1. Otherwise as `set_quota`.
+
+        Args:
+            tenant: Its name; "" is the default tenant.
+            weight: Above 0; None for 1.
+
+        Returns:
+            What stands now.
+        """
+        return self._scheduling(ask_change(weights={tenant: weight}))
+
+    def set_rate(self, key: str, rate: Rate | None) -> SchedulingStatus:
+        """Set how often tasks of a rate key may start. Otherwise as `set_quota`.
+
+        Args:
+            key: The rate key.
+            rate: For example `Rate(10, per=1.0, burst=5)`; None for no limit.
+
+        Returns:
+            What stands now.
+        """
+        return self._scheduling(ask_change(rates={key: row_of(rate)}))
+
+    def pause(self, *scopes: str) -> SchedulingStatus:
+        """Start nothing more of these scopes until `resume`, also after a restart. Otherwise as `set_quota`.
+
+        Args:
+            scopes: As for `set_quota`, and "rate:api" (a rate key). What runs goes on; submissions are taken and wait.
+
+        Returns:
+            What stands now.
+        """
+        return self._scheduling(ask_change(pause=scopes))
+
+    def resume(self, *scopes: str) -> SchedulingStatus:
+        """End pauses; a scope that is not paused stays so. Otherwise as `set_quota`.
+
+        Args:
+            scopes: As they were paused.
+
+        Returns:
+            What stands now.
+        """
+        return self._scheduling(ask_change(resume=scopes))
+
+    def _scheduling(self, request: Request) -> SchedulingStatus:
+        return SchedulingStatus.of(self._client.answer_of(self._client.ask(*request)))
 
     # --- the end --------------------------------------------------------------------------------------------------
 

@@ -28,9 +28,9 @@ from actors.protocol.graph import GraphColumns, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
-from actors.protocol.words import counted
+from actors.protocol.words import counted, is_name
 from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, encode_call, holds, shape_of
-from runtime.config import NAME_RULE, is_name
+from runtime.config import NAME_RULE
 from runtime.mail.codec import Codec
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, TaskOptions, kind_of, split_partial
 

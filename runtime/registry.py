@@ -19,9 +19,10 @@ from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, g
 
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
-from actors.protocol.kinds import Shape
+from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
 from actors.protocol.states import TriggerRule
-from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, NS_PER_S, Payloads, Priority, Retry, is_name, seconds_to_ns
+from actors.protocol.words import is_name
+from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, NS_PER_S, Payloads, Priority, Retry, seconds_to_ns
 from runtime.reference import reference_of, refuse_unstorable
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
@@ -42,6 +43,10 @@ class Options(TypedDict, total=False):
     name: str | None
     grace: float | None
     poison: int
+    tenant: str
+    concurrency_key: str | None
+    rate_key: str | None
+    rate_cost: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,11 @@ class TaskOptions:
         name: Shown in tables and stories; the function's name when None.
         grace: Seconds between the steps of an escalation (cooperative, SIGTERM, SIGKILL); None for the default.
         poison: Crashes of its worker after which the task goes to dead letter.
+        tenant: On whose account it runs: tenants take turns, by their weights. "" is the default tenant.
+        concurrency_key: What it shares with others, such as a printer; `quotas={"key:printer": 1}` says how many may at
+            once. None for nothing.
+        rate_key: What it calls, such as a service; `rates={"api": Rate(10)}` says how often. None for nothing.
+        rate_cost: How many of the calls that `rate_key` allows it takes.
 
     Raises:
         ConfigurationError: A value is out of range; all problems are named.
@@ -74,6 +84,10 @@ class TaskOptions:
     name: str | None = None
     grace: float | None = None
     poison: int = limits.POISON_CRASHES_MAX
+    tenant: str = ""
+    concurrency_key: str | None = None
+    rate_key: str | None = None
+    rate_cost: float = 1.0
 
     def __post_init__(self) -> None:
         if isinstance(self.retry, int):
@@ -87,6 +101,10 @@ class TaskOptions:
             (self.payloads in get_args(Payloads), "payloads must be 'json' or 'pickle'"),
             (self.poison >= 1, "poison must be at least 1"),
             (self.name is None or is_name(self.name), NAME_RULE),
+            (self.tenant == "" or is_name(self.tenant), f"tenant: {NAME_RULE}, or empty"),
+            (self.concurrency_key is None or is_name(self.concurrency_key), f"concurrency_key: {NAME_RULE}"),
+            (self.rate_key is None or is_name(self.rate_key), f"rate_key: {NAME_RULE}"),
+            (is_cost(self.rate_cost), RATE_COST_RULE),
         )
         problems = [text for holds, text in checks if not holds]
         if problems:
@@ -254,6 +272,9 @@ def kind_of(
         options = target.settings if isinstance(target, Task) else DEFAULT_OPTIONS
     context_arg = context_parameter(fn)
     retry = options.retry if isinstance(options.retry, Retry) else Retry(max_attempts=1)
+    shared = {
+        name: getattr(options, name) for name in SHARING if getattr(options, name) != getattr(DEFAULT_OPTIONS, name)
+    }
     return {
         "handler": reference_of(fn),
         "name": options.name or getattr(fn, "__qualname__", "") or getattr(fn, "__name__", ""),
@@ -268,6 +289,7 @@ def kind_of(
         "payloads": options.payloads,
         "context": context_arg is not None,
         "context_arg": context_arg,
+        **shared,
     }
 
 

@@ -56,6 +56,7 @@ from runtime.mail.codec import Codec
 from runtime.mail.failure import failure_of
 from runtime.mail.link import Link, LinkEnds, create_link
 from runtime.registry import Task, TaskRegistry
+from runtime.scheduling import Scheduling
 
 if TYPE_CHECKING:
     from runtime.host.station import Station
@@ -67,17 +68,26 @@ _FILE: Final = "file:"
 
 
 @contextmanager
-def inline_runtime(tasks: TaskRegistry | None = None, *, node_types: tuple[NodeType, ...] = ()) -> Iterator[Runtime]:
+def inline_runtime(
+    tasks: TaskRegistry | None = None,
+    *,
+    node_types: tuple[NodeType, ...] = (),
+    scheduling: Scheduling | None = None,
+) -> Iterator[Runtime]:
     """A runtime whose tasks run in a thread of this process. See the module.
 
     Args:
         tasks: As for `Runtime`.
         node_types: Likewise; only their names matter.
+        scheduling: Likewise.
     """
+    scheduling = scheduling or Scheduling()
     folder = tempfile.mkdtemp(prefix="mainspring-test-")
     try:
-        starter = InlineStarter(folder, [n.name for n in node_types] or ["default"])
-        with Runtime(folder, tasks, node_types=node_types, durability="none", starter=starter) as rt:
+        names = [n.name for n in node_types] or ["default"]
+        starter = InlineStarter(folder, names, scheduling.to_wire())
+        options: dict[str, Any] = {"node_types": node_types, "durability": "none", "scheduling": scheduling}
+        with Runtime(folder, tasks, starter=starter, **options) as rt:
             yield rt
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -105,12 +115,15 @@ class InlineStarter:
     Args:
         state_dir: Folder of the large values.
         node_types: Names that tasks may use.
+        policy: As the engine reads it.
     """
 
-    def __init__(self, state_dir: str | os.PathLike[str], node_types: list[str]) -> None:
+    def __init__(
+        self, state_dir: str | os.PathLike[str], node_types: list[str], policy: dict[str, Any] | None = None
+    ) -> None:
         self._blobs = BlobStore(Path(state_dir) / "blobs", fsync=False)
         self._node_types = node_types
-        self._scheduler = Scheduler(node_types)
+        self._scheduler = Scheduler(node_types, policy=policy)
         self._news: deque[dict[str, Any]] = deque()
         self._bell = Bell.create()
         self._engine: InlineEngine | None = None

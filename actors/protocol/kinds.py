@@ -6,6 +6,7 @@ submitter sends (see `Kind.of`), immutable afterwards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
@@ -26,6 +27,11 @@ Shape = Literal["one", "args", "call", "parents", "mixed", "template"]
 """
 SHAPES: Final = frozenset(get_args(Shape))
 PRIORITIES: Final = ("realtime", "high", "normal", "low")
+SHARING: Final = ("tenant", "concurrency_key", "rate_key", "rate_cost")
+"""Fields that say with whom a task shares. In a kind's text only where they differ from the default, so that a kind
+without them has the text, and is the kind, that it always was."""
+RATE_COST_MAX: Final = 1_000_000.0
+RATE_COST_RULE: Final = f"rate_cost must be above 0 and at most {RATE_COST_MAX:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +102,24 @@ class Kind:
                 crashes_max=data.get("poison") or limits.POISON_CRASHES_MAX,
                 priority=PRIORITIES.index(data.get("priority", "normal")),
                 trigger=TriggerRule(data.get("trigger", "all_succeeded")),
+                **_sharing(data),
             )
         except (KeyError, ValueError, TypeError, AttributeError) as broken:
             raise ProtocolError(f"task kind is malformed: {broken!r}") from broken
+
+
+def is_cost(value: object) -> bool:
+    """Whether a task can cost so much of a rate."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and 0 < value <= RATE_COST_MAX  # type: ignore[operator,arg-type]
+
+
+def _sharing(data: dict[str, Any]) -> dict[str, Any]:
+    found = {name: data[name] for name in SHARING if data.get(name) is not None}
+    cost = found.pop("rate_cost", 1.0)
+    if not all(isinstance(value, str) for value in found.values()) or not is_cost(cost):
+        raise ProtocolError(f"tenant and keys must be text, and {RATE_COST_RULE}")
+    return {**found, "rate_cost": float(cost)}
 
 
 def several_queues(kinds: Sequence[Kind]) -> bool:

@@ -72,6 +72,14 @@ BUNDLE_NODES_MAX: Final = 1024
 """Single submissions that pile up become one bundle of at most this many nodes."""
 STORY_EVENTS_MAX: Final = 256
 """Events kept in memory for the story of one run."""
+POLICY_BYTES_MAX: Final = 256 * KIB
+"""The policy (quotas, weights, rates, pauses) as JSON: some thousand tenants and keys with short names. It is a record
+of the log and an answer, so it stays below FRAME_BYTES_MAX."""
+AGEING_NS: Final = 5_000_000_000
+"""A priority class that waits so long gets a turn before the better ones: a person who watches a task of class low sees
+it move."""
+QUOTA_MAX: Final = 2 * NODES_OPEN_MAX
+"""Largest quota and burst: above all that can be open, so that it means "no limit" and still counts exactly."""
 KINDS_MAX: Final = 65_536
 """Distinct task kinds (handler + options) in use in one engine. A worker that may know twice as many is replaced."""
 TURN_NS: Final = 2_000_000
@@ -174,8 +182,9 @@ FACE_KINDS_MAX: Final = KINDS_MAX
 """Functions, with options, that one runtime remembers the kind numbers of."""
 PLANS_MAX: Final = 4096
 """Functions, or tasks with changed options, that a set of options or a flow remembers; then they are looked at anew."""
-OPTION_SETS_MAX: Final = 256
-"""Sets of options, such as priority and timeout of single submissions, for which the face keeps its plans."""
+OPTION_SETS_MAX: Final = 4096
+"""Sets of options, such as priority and tenant of single submissions, for which the face keeps its plans; equal to
+PLANS_MAX. Some thousand tenants that submit in turn find theirs again."""
 FINISHED_BATCHES_MAX: Final = 2 * RUNS_FINISHED_MAX
 """Sequence numbers of ended batches that the face remembers, so as to know a result that is delivered again after a
 restart of the engine. Above RUNS_FINISHED_MAX, because the engine delivers again only what it still keeps."""
@@ -208,6 +217,14 @@ RECEIVE_FRAMES_PER_TURN_MAX: Final = 2048
 """Frames that one turn takes from one queue, besides RECEIVE_BYTES_PER_TURN_MAX; about 2 ms of work as well."""
 RING_REREADS_MAX: Final = 20_000
 """Looks at a frame that does not fit its check before it counts as damaged: about 10 ms; a store shows within 1 us."""
+
+# --- commands -----------------------------------------------------------------------------------------------------
+COMMANDS_OPEN_MAX: Final = 8
+"""Callers at the socket of a state folder at once: people and their scripts; more are hung up on."""
+COMMAND_BYTES_MAX: Final = 64 * KIB
+"""A question of one of them: some dozen scopes with the longest names."""
+COMMAND_WAIT_NS: Final = 5_000_000_000
+"""A caller that has not asked by then is hung up on."""
 
 # --- worker processes ---------------------------------------------------------------------------------------------
 OUTPUT_SERIALS_MAX: Final = LEASE_SLOTS

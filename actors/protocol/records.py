@@ -40,6 +40,8 @@ class RecordType(IntEnum):
     """An incarnation of the engine started."""
     MARK = 9
     """The log's own: written and consumed by the storage, never seen by the scheduler."""
+    POLICY = 10
+    """Who runs next, as it was decided at run time: the whole policy, and what the program had set then."""
 
 
 class Record(NamedTuple):

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
@@ -23,6 +23,10 @@ Command = Callable[[argparse.Namespace, Console], Exit]
 EXIT_CODES: Final = (
     "exit codes: 0 success; 1 the run did not succeed; 2 wrong usage, file or workflow; "
     "3 environment (state folder, disk, damaged log); 70 a bug of ours; 130 interrupted"
+)
+
+NEEDS_ENGINE: Final = (
+    "In force, and durable, when the command ends; it holds when the folder is opened again. Needs a running engine."
 )
 
 KEPT: Final = (
@@ -84,7 +88,27 @@ def parser() -> argparse.ArgumentParser:
         options.add_argument("--json", action="store_true", help="one JSON object instead of text")
         options.epilog = KEPT
         options.set_defaults(command=command)
+    _add_control(commands)
     return top
+
+
+def _add_control(commands: Any) -> None:
+    """The commands that change who runs next in a running engine."""
+    scope = "tenant:acme, key:printer (a concurrency key), type:cpu (a node type), class:low"
+    for name, command, text, arguments in (
+        ("pause", _pause, "start nothing more of some scopes", (("scope", f"{scope}, rate:api (a rate key)"),)),
+        ("resume", _resume, "end pauses", (("scope", "as it was paused"),)),
+        ("quota", _quota, "set how many tasks of a scope run at once", (("scope", scope), ("limit", "or none"))),
+        ("weight", _weight, "set how many turns a tenant gets", (("tenant", "its name"), ("weight", "or none, for 1"))),
+    ):
+        options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}. {NEEDS_ENGINE}")
+        options.add_argument("state", type=Path, metavar="STATE", help="state folder that a running program has open")
+        for argument, meaning in arguments:
+            several = "+" if command in (_pause, _resume) else None
+            kind = _number if argument in ("limit", "weight") else str
+            options.add_argument(argument, metavar=argument.upper(), help=meaning, type=kind, nargs=several)
+        options.add_argument("--json", action="store_true", help="one JSON object instead of text")
+        options.set_defaults(command=command)
 
 
 def _add_run(options: argparse.ArgumentParser) -> None:
@@ -127,6 +151,17 @@ def _count(text: str) -> int:
     return value
 
 
+def _number(text: str) -> float | None:
+    """A number, whole where it is; the policy judges it."""
+    if text.lower() == "none":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor none") from None
+    return int(value) if value.is_integer() else value
+
+
 def _scale(text: str) -> float:
     try:
         value = float(text)
@@ -167,3 +202,25 @@ def _verify(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.verify import show_verify  # lazy: each command loads what it needs
 
     return show_verify(arguments.state, console, as_json=arguments.json)
+
+
+def _change(arguments: argparse.Namespace, console: Console, change: dict[str, Any]) -> Exit:
+    from runtime.cli.control import change_policy  # lazy: each command loads what it needs
+
+    return change_policy(arguments.state, change, console, as_json=arguments.json)
+
+
+def _pause(arguments: argparse.Namespace, console: Console) -> Exit:
+    return _change(arguments, console, {"pause": arguments.scope})
+
+
+def _resume(arguments: argparse.Namespace, console: Console) -> Exit:
+    return _change(arguments, console, {"resume": arguments.scope})
+
+
+def _quota(arguments: argparse.Namespace, console: Console) -> Exit:
+    return _change(arguments, console, {"quotas": {arguments.scope: arguments.limit}})
+
+
+def _weight(arguments: argparse.Namespace, console: Console) -> Exit:
+    return _change(arguments, console, {"weights": {arguments.tenant: arguments.weight}})

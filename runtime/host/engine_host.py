@@ -83,7 +83,7 @@ class EngineHost:
         self._stopped_looked_ns = 0
         self._told_lsn = self._told_said = 0
         self._outputs = Outputs(core, self._workers)
-        self._teller = Teller(self._face, recovery)
+        self.teller = Teller(self._face, recovery)
         self._armed_ns = 0
         self._recheck_planned = False
         self._leaving = LeavingFiles(loop, blobs)
@@ -162,7 +162,7 @@ class EngineHost:
         return False
 
     def _lingered(self) -> bool:
-        spoken, self._teller.spoken = self._teller.spoken, False
+        spoken, self.teller.spoken = self.teller.spoken, False
         if self.core.busy_workers() >= self._cores or not (spoken or self.core.answers_within(LINGER_NS)):
             return False
         return linger([self._face.link, *(post.link for post in self._workers.values())], LINGER_NS)
@@ -190,7 +190,7 @@ class EngineHost:
         for message in asked:
             kind = type(message)
             if kind is msg.SessionOpened:
-                self._teller.session = message.session
+                self.teller.session = message.session
             elif kind is msg.Queried:
                 if message.what == "output":
                     self._face.send(b"Q" + orjson.dumps(self._outputs.answer(message)))
@@ -342,7 +342,7 @@ class EngineHost:
     def _carry_out(self, effects: Sequence[Any]) -> None:
         for effect in effects:
             self._does[type(effect)](self, effect)
-        self._teller.send()
+        self.teller.send()
 
     def _write_log(self, effect: log.WriteLog) -> None:
         event = self._log.write(effect.records, sync=effect.sync)
@@ -351,12 +351,12 @@ class EngineHost:
             self._carry_out(self.core.receive_log(event, now, self._clock.wall_ns(now)))
 
     def _log_said(self, event: Any) -> None:
-        self.loop.call_soon_threadsafe(self._take_event, event)
+        self.loop.call_soon_threadsafe(self.take_event, event)
 
-    def _take_event(self, event: Any) -> None:
+    def take_event(self, event: Any) -> None:
+        """Something happened outside of the links: a turn follows."""
         self._events.append(event)
         if not self._turn_asked:
-            self._turn_asked = True
             self._turn()
 
     def _wake_at(self, effect: fx.WakeAt) -> None:
@@ -364,7 +364,7 @@ class EngineHost:
             self._wake_ns = effect.due_ns
 
     def _announce(self, code: str, text: str) -> None:
-        self._teller.announce(code, text)
+        self.teller.announce(code, text)
 
     def _refuse(self, effect: fx.Refuse) -> None:
         self._refused = (effect.code, effect.text)
@@ -383,7 +383,7 @@ class EngineHost:
 
     _does: Final[dict[type, Callable[[Any, Any], None]]] = {
         fx.LeaseWork: _lease,
-        fx.Tell: lambda self, effect: self._teller.take(effect),
+        fx.Tell: lambda self, effect: self.teller.take(effect),
         fx.WakeAt: _wake_at,
         fx.StartWorker: _start_worker,
         fx.AskCancel: _ask_cancel,

@@ -29,6 +29,7 @@ from actors.replay import Replay
 from actors.scheduler import Scheduler
 from runtime.errors import error_to_wire
 from runtime.host import leftovers
+from runtime.host.command_desk import CommandDesk
 from runtime.host.engine_host import EngineHost
 from runtime.host.launch import WorkerStarter
 from runtime.host.log_thread import LogThread
@@ -84,7 +85,10 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         node_types = config["node_types"]
         names = [n["name"] for n in node_types]
         scheduler = Scheduler(
-            names, missing_handler=config.get("missing_handler", "park"), retention=config["retention"]
+            names,
+            missing_handler=config.get("missing_handler", "park"),
+            retention=config["retention"],
+            policy=config.get("policy"),
         )
         replay = Replay(scheduler, blobs.open)
         report, writer = _recover(folder, replay, bool(config.get("salvage")))
@@ -111,10 +115,13 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
 
         host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery)
         loop.set_exception_handler(partial(_fail, host))
+        desk = CommandDesk(loop, folder.path, host.take_event, host.teller)
         try:
             host.begin(effects)
+            desk.open()
             reason = loop.run_until_complete(host.stopped)
         finally:
+            desk.close()
             host.close()
             loop.close()
         if reason == "the spawner is gone":

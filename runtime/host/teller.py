@@ -6,6 +6,7 @@ again it says what it misses.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
@@ -21,7 +22,7 @@ _MERGED: Final = frozenset({"R", "F", "N", "P"})
 
 class Teller:
     """Sends to one face. `session` is the one that said hello; `spoken` says that something was sent since it was
-    reset.
+    reset. `others` are those who asked from outside, by their session, and are told the answer.
 
     Who gets an answer often asks the next thing at once.
     """
@@ -29,6 +30,7 @@ class Teller:
     def __init__(self, face: Post, recovery: dict[str, Any]) -> None:
         self.session = ""
         self.spoken = False
+        self.others: dict[str, Callable[[Any], None]] = {}
         self._face = face
         self._recovery = recovery
         self._pile: list[fx.Tell] = []
@@ -36,6 +38,8 @@ class Teller:
     def take(self, effect: fx.Tell) -> None:
         """Keep until `send`."""
         if effect.session != self.session:
+            if (answered := self.others.pop(effect.session, None)) is not None:
+                answered(effect.body)
             return
         last = self._pile[-1] if self._pile else None
         if last is not None and last.frame == effect.frame and not effect.control:

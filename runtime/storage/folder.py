@@ -4,6 +4,7 @@
       mainspring.json   identity: magic, format version, uuid, time of creation. Written once, aside and renamed.
       lock              held by flock(2) while an engine owns the folder; its text is the pid of the holder
       spawner           by which mark an owner's processes are known, see `runtime.host.leftovers`
+      commands          socket of a running engine, see `runtime.host.command_socket`
       log/              the write-ahead log (see `segment`)
       blobs/            large payloads
 

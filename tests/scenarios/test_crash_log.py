@@ -16,6 +16,7 @@ from actors.replay import Replay
 from actors.scheduler import Scheduler
 from runtime import NodeType, Runtime
 from runtime.errors import LogCorrupt
+from runtime.host import command_socket
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import RecoveryReport, read_log
@@ -90,7 +91,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def log(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
     """A copy of it. Its tasks know their files by relative paths, so that they write into the copy."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(recorded, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns(command_socket.NAME))
     (tmp_path / "runs.gate").touch()
     return Log(tmp_path / "state")
 

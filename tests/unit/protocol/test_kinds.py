@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from actors.protocol import limits
@@ -18,6 +20,27 @@ def test_equal_dictionaries_are_one_kind_whatever_their_order() -> None:
     kind = table.intern(data("f"))
     assert table.intern(dict(reversed(data("f").items()))) is kind
     assert len(table) == 1
+
+
+def test_a_kind_that_shares_nothing_has_no_word_of_it() -> None:
+    kind = KindTable().intern(data("f"))
+    assert (kind.tenant, kind.concurrency_key, kind.rate_key, kind.rate_cost) == ("", None, None, 1.0)
+
+
+def test_with_whom_a_task_shares_is_part_of_its_kind() -> None:
+    table = KindTable()
+    shared = {"tenant": "acme", "concurrency_key": "printer", "rate_key": "api", "rate_cost": 2}
+    kind = table.intern({**data("f"), **shared})
+    assert (kind.tenant, kind.concurrency_key, kind.rate_key, kind.rate_cost) == ("acme", "printer", "api", 2.0)
+    assert table.intern(data("f")) is not kind
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tenant": 5}, {"concurrency_key": []}, {"rate_key": 1}, {"rate_cost": 0}, {"rate_cost": True}]
+)
+def test_a_share_that_cannot_be_is_malformed(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        KindTable().intern({**data("f"), **wrong})
 
 
 def test_what_is_malformed_takes_no_room() -> None:

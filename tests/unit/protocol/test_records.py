@@ -16,6 +16,7 @@ NUMBERS = {
     "RELEASED": 7,
     "OPENED": 8,
     "MARK": 9,
+    "POLICY": 10,
 }
 
 

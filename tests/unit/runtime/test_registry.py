@@ -59,6 +59,14 @@ def test_a_number_is_short_for_a_retry() -> None:
         {"poison": 0},
         {"colour": "red"},
         {"retry": 0},
+        {"tenant": 5},
+        {"tenant": "x" * 1025},
+        {"tenant": None},
+        {"concurrency_key": ""},
+        {"rate_key": "\ud800"},
+        {"rate_cost": 0},
+        {"rate_cost": float("inf")},
+        {"rate_cost": True},
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any]) -> None:
@@ -171,3 +179,12 @@ def test_a_partial_is_taken_apart() -> None:
     outer = functools.partial(inner, 2, b=3)
     assert split_partial(outer) == (handlers.gather, (1, 2), {"a": 1, "b": 3})
     assert split_partial(handlers.gather) == (handlers.gather, (), {})
+
+
+def test_a_kind_says_with_whom_it_shares_only_where_it_does() -> None:
+    plain = kind_of(handlers.plain_task)
+    assert not {"tenant", "concurrency_key", "rate_key", "rate_cost"} & set(plain)
+    task = handlers.plain_task.options(tenant="acme", concurrency_key="printer", rate_key="api", rate_cost=2.5)
+    shared = {"tenant": "acme", "concurrency_key": "printer", "rate_key": "api", "rate_cost": 2.5}
+    assert kind_of(task) == {**plain, **shared}
+    assert kind_of(task.options(tenant="", concurrency_key=None, rate_key=None, rate_cost=1)) == plain

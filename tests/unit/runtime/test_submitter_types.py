@@ -13,7 +13,7 @@ import pytest
 PROGRAM = """
 from __future__ import annotations
 import math
-from runtime import AsyncRuntime, Flow, Priority, Retry, Runtime, TaskContext, TaskRegistry
+from runtime import AsyncRuntime, Flow, Priority, Rate, Retry, Runtime, Scheduling, Share, TaskContext, TaskRegistry
 
 tasks = TaskRegistry()
 
@@ -32,6 +32,13 @@ def program(rt: Runtime, flow: Flow) -> None:
     reveal_type(rt.submit_nowait(fetch, "x", timeout=1.0))       # TaskHandle[str]
     reveal_type(rt.submit_nowait(plain, 1, b="x"))               # TaskHandle[float]
     reveal_type(rt.options(priority="low").submit_nowait(flow))  # RunHandle
+    reveal_type(rt.submit(plain, 1, tenant="acme"))              # TaskHandle[float]
+    reveal_type(rt.submit(fetch, "x", rate_key="api", rate_cost=2.0))  # TaskHandle[str]
+    reveal_type(rt.submit_nowait(plain, 1, concurrency_key="a"))  # TaskHandle[float]
+    reveal_type(rt.options(tenant="acme", rate_cost=0.5).submit(plain, 1))  # TaskHandle[float]
+    reveal_type(rt.set_quota("key:printer", 1).waiting["low"])   # int
+    reveal_type(rt.pause("tenant:acme", "class:low"))            # SchedulingStatus
+    reveal_type(rt.set_rate("api", Rate(10, per=1.0, burst=5)).rates["api"].per_s)  # float
     reveal_type(rt.submit(plain, 1, b="x").result())             # float
     reveal_type(rt.options(priority="high").submit(plain, 1))    # TaskHandle[float]
     reveal_type(rt.map(math.sqrt, [1.0]))                        # MapIterator[float]
@@ -49,6 +56,10 @@ def program(rt: Runtime, flow: Flow) -> None:
     rt.map(math.sqrt, [1.0], window="wide")                      # error
     rt.options(priority="high").submit(plain, "wrong")           # error
     rt.options(colour="red")                                     # error
+    rt.options(tenant=5)                                         # error
+    rt.submit(plain, 1, tenant=5)                                # error
+    rt.set_quota("key:printer", "many")                          # error
+    rt.set_rate("api", 10)                                       # error
     transform("wrong")                                           # error
 
 async def asynchronous(rt: AsyncRuntime) -> None:
@@ -59,6 +70,9 @@ async def asynchronous(rt: AsyncRuntime) -> None:
     async for root in rt.map(math.sqrt, [1.0]):
         reveal_type(root)                                        # float
     reveal_type(rt.map(fetch, ["x"], window=None, chunk=4))      # AsyncMapIterator[str]
+    reveal_type(await rt.submit(plain, 1, tenant="acme"))        # AsyncTaskHandle[float]
+    reveal_type((await rt.set_weight("acme", 2.0)).weights["acme"])  # float
+    reveal_type((await rt.scheduling()).paused[0])               # str
     rt.map(fetch, ["x"], windows=3)                              # error
     await rt.submit(plain, "wrong")                              # error
 """

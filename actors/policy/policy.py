@@ -1,0 +1,270 @@
+"""The policy: who runs next and how much at once, as one frozen value. Checked whole, all problems named at once.
+
+    {"shares": {"realtime": [0.2, 1.0]},   class: [part of the slots kept for it, part that it may have at most]
+     "ageing_ns": 5000000000,              a class that waits so long gets a turn before the better ones; 0: never
+     "weights": {"acme": 2.0},             tenant: turns that it gets for one of a tenant that has none here
+     "quotas": {"key:printer": 1},         scope: nodes that are with workers at once
+     "rates": {"api": [10.0, 5]},          rate key: [cost per second, cost at once after a pause]
+     "paused": ["tenant:acme"]}            scopes of which nothing starts
+
+This is the form of the wire and of the log. A change has the same form, with what it touches only: None takes an entry
+away, and "pause" and "resume" list scopes in the place of "paused".
+
+Scopes: "class:low", "tenant:acme", "type:cpu" (a node type), "key:printer" (a concurrency key), "rate:api" (a rate key,
+which can be paused; how often it may is a rate and no quota). "tenant:" alone is the default tenant.
+
+Invariant: a Policy is valid; `Policy.of` and `changed` are the only ways to one. Nothing here enforces it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import orjson
+
+from actors.protocol import limits
+from actors.protocol.errors import ConfigurationError
+from actors.protocol.kinds import PRIORITIES
+from actors.protocol.words import is_name
+
+Shares = Mapping[str, tuple[float, float]]
+Rates = Mapping[str, tuple[float, int]]
+
+SCOPES: Final = ("class", "tenant", "type", "key", "rate")
+QUOTA_SCOPES: Final = SCOPES[:-1]
+TABLES: Final = ("shares", "weights", "quotas", "rates")
+"""Parts that are entries by name."""
+AGEING_NS_MAX: Final = 365 * 86_400 * 1_000_000_000
+WEIGHT_MAX: Final = 1000.0
+"""Largest weight and, inverted, the smallest: one tenant gets at most a million times the turns of another."""
+RATE_MAX: Final = 1_000_000.0
+"""Largest rate per second: an interval of 1,000 ns, which whole nanoseconds still tell to a thousandth."""
+RATE_MIN: Final = 1.0 / (365 * 86_400)
+"""Smallest: once a year."""
+_SHARES_SLACK: Final = 1e-9
+"""What adding binary fractions may be off: 0.7 + 0.2 + 0.1 is the whole."""
+_KNOWN: Final = frozenset({*TABLES, "ageing_ns", "paused"})
+_CHANGES: Final = frozenset({*TABLES, "ageing_ns", "pause", "resume"})
+
+
+def _frozen() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """See the module; fields as there. A class, tenant, scope or key that has no entry has no limit and weight 1."""
+
+    shares: Shares = field(default_factory=_frozen)
+    ageing_ns: int = limits.AGEING_NS
+    weights: Mapping[str, float] = field(default_factory=_frozen)
+    quotas: Mapping[str, int] = field(default_factory=_frozen)
+    rates: Rates = field(default_factory=_frozen)
+    paused: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(data: Mapping[str, Any], *, bounded: bool = True) -> Policy:
+        """The policy of a dictionary as in the module; what is absent is at its default.
+
+        Args:
+            data: As in the module.
+            bounded: Refuse what is larger than POLICY_BYTES_MAX. What was put together from two may be twice as large.
+
+        Raises:
+            ConfigurationError: Something is wrong; all problems are named.
+        """
+        checks = _Checks()
+        checks.unknown(data, _KNOWN)
+        tables = {name: checks.table(name, data.get(name), removable=False) for name in TABLES}
+        ageing_ns = checks.ageing(data.get("ageing_ns", limits.AGEING_NS))
+        paused = checks.scopes("paused", data.get("paused", ()))
+        return _made(checks, tables, ageing_ns, paused, bounded=bounded)
+
+    def changed(self, change: Mapping[str, Any]) -> Policy:
+        """This policy with a change.
+
+        Raises:
+            ConfigurationError: The change is wrong, or what would come of it; all problems are named.
+        """
+        checks = _Checks()
+        checks.unknown(change, _CHANGES)
+        tables: dict[str, dict[str, Any]] = {}
+        for name in TABLES:
+            merged = {**getattr(self, name), **checks.table(name, change.get(name), removable=True)}
+            tables[name] = {entry: value for entry, value in merged.items() if value is not None}
+        ageing_ns = checks.ageing(change.get("ageing_ns", self.ageing_ns))
+        paused = self.paused | checks.scopes("pause", change.get("pause", ()))
+        paused -= checks.scopes("resume", change.get("resume", ()))
+        return _made(checks, tables, ageing_ns, paused)
+
+    def rebased(self, before: Policy, now: Policy) -> Policy:
+        """What was changed from `before`, kept over `now`: each entry for itself, and `now` wins where it differs from
+        `before`. Pauses stay. A share that no longer fits beside the new ones gives way."""
+        tables = {name: _merged(getattr(self, name), getattr(before, name), getattr(now, name)) for name in TABLES}
+        ageing_ns = self.ageing_ns if now.ageing_ns == before.ageing_ns else now.ageing_ns
+        if sum(least for least, _ in tables["shares"].values()) > 1.0 + _SHARES_SLACK:
+            tables["shares"] = dict(now.shares)
+        return _made(_Checks(), tables, ageing_ns, self.paused | now.paused, bounded=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the module; `Policy.of` makes an equal one of it."""
+        return {
+            "shares": {name: list(share) for name, share in self.shares.items()},
+            "ageing_ns": self.ageing_ns,
+            "weights": dict(self.weights),
+            "quotas": dict(self.quotas),
+            "rates": {name: list(rate) for name, rate in self.rates.items()},
+            "paused": sorted(self.paused),
+        }
+
+
+def node_types_in(data: Mapping[str, Any]) -> set[str]:
+    """The node types that quotas and pauses of a policy or a change name. What is taken away names none."""
+    quotas = data.get("quotas")
+    scopes = [scope for scope, limit in quotas.items() if limit is not None] if isinstance(quotas, Mapping) else []
+    for name in ("pause", "paused"):
+        scopes += data.get(name) or ()
+    parts = (str(scope).partition(":") for scope in scopes)
+    return {name for kind, _, name in parts if kind == "type" and name}
+
+
+def _merged(own: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries: `now` where the one who sets it changed its mind, else what was made of it meanwhile."""
+    found = {}
+    for name in {**own, **now}:
+        value = own.get(name) if now.get(name) == before.get(name) else now.get(name)
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _made(
+    checks: _Checks,
+    tables: dict[str, dict[str, Any]],
+    ageing_ns: int,
+    paused: frozenset[str],
+    *,
+    bounded: bool = True,
+) -> Policy:
+    least = sum(share[0] for share in tables["shares"].values())
+    checks.add(least <= 1.0 + _SHARES_SLACK, f"shares: together they keep {least:.0%} of the slots, over 100 %")
+    checks.finish()
+    policy = Policy(**{name: MappingProxyType(tables[name]) for name in TABLES}, ageing_ns=ageing_ns, paused=paused)
+    size = len(orjson.dumps(policy.to_json())) if bounded else 0
+    checks.add(size <= limits.POLICY_BYTES_MAX, f"it takes {size:,} bytes, over {limits.POLICY_BYTES_MAX:,}")
+    checks.finish()
+    return policy
+
+
+class _Checks:
+    """Reads the parts of a policy, and gathers what is wrong."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def add(self, holds: bool, problem: str) -> bool:
+        if not holds:
+            self.problems.append(problem)
+        return holds
+
+    def finish(self) -> None:
+        if self.problems:
+            raise ConfigurationError("scheduling: " + "; ".join(self.problems))
+
+    def unknown(self, data: Mapping[str, Any], known: frozenset[str]) -> None:
+        strange = sorted(repr(name) for name in data if name not in known)
+        self.add(not strange, f"unknown settings: {', '.join(strange)}")
+
+    def table(self, name: str, data: Any, *, removable: bool) -> dict[str, Any]:
+        """The entries that are right; with `removable`, None takes one away."""
+        if data is None:
+            return {}
+        if not self.add(isinstance(data, Mapping), f"{name} must be a dictionary"):
+            return {}
+        found = {}
+        for entry, value in data.items():
+            if self._entry(name, entry):
+                read = None if value is None and removable else _READ[name](self, entry, value)
+                if read is not None or (value is None and removable):
+                    found[entry] = read
+        return found
+
+    def _entry(self, name: str, entry: object) -> bool:
+        """Whether an entry is called as it may be."""
+        match name:
+            case "shares":
+                return self.add(entry in PRIORITIES, f"shares: {entry!a:.60} is none of {', '.join(PRIORITIES)}")
+            case "weights":
+                return self.add(entry == "" or is_name(entry), f"weights: {entry!a:.60} cannot be a tenant's name")
+            case "rates":
+                return self.add(is_name(entry), f"rates: {entry!a:.60} cannot be a rate key")
+            case _:
+                return self._scope("quotas", entry, QUOTA_SCOPES)
+
+    def scopes(self, name: str, data: Any) -> frozenset[str]:
+        listed = isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping)
+        if not self.add(listed, f"{name} must be a list of scopes"):
+            return frozenset()
+        return frozenset(scope for scope in data if self._scope(name, scope, SCOPES))
+
+    def _scope(self, name: str, scope: object, allowed: tuple[str, ...]) -> bool:
+        kind, colon, rest = scope.partition(":") if isinstance(scope, str) else ("", "", "")
+        if not colon or kind not in allowed:
+            forms = ", ".join(f"{form}:NAME" for form in allowed)
+            return self.add(False, f"{name}: {scope!a:.60} is none of {forms}")
+        if kind == "class":
+            return self.add(rest in PRIORITIES, f"{name}: class {rest!a:.60} is none of {', '.join(PRIORITIES)}")
+        named = is_name(rest) or (kind == "tenant" and not rest)
+        return self.add(named, f"{name}: {scope!a:.60} needs a name of 1 to {limits.NAME_BYTES_MAX:,} bytes in UTF-8")
+
+    def ageing(self, value: Any) -> int:
+        fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= AGEING_NS_MAX
+        return value if self.add(fits, "ageing must be 0 (never) to a year") else limits.AGEING_NS
+
+    def share(self, entry: str, value: Any) -> tuple[float, float] | None:
+        pair = tuple(value) if isinstance(value, list | tuple) else ()
+        if not self.add(len(pair) == 2 and all(map(_is_number, pair)), f"shares: {entry} must be two numbers"):
+            return None
+        least, most = float(pair[0]), float(pair[1])
+        fits = self.add(0 <= least <= 1, f"shares: {entry} must keep 0 to 1 of the slots, not {least:g}")
+        fits &= self.add(
+            0 < most <= 1, f"shares: {entry} must have at most 1 of the slots and more than 0, not {most:g}"
+        )
+        fits &= self.add(least <= max(most, 0) or not fits, f"shares: {entry} keeps more ({least:g}) than it may have")
+        return (least, most) if fits else None
+
+    def weight(self, entry: str, value: Any) -> float | None:
+        fits = _is_number(value) and 1 / WEIGHT_MAX <= value <= WEIGHT_MAX
+        rule = f"must be above 0, {1 / WEIGHT_MAX:g} to {WEIGHT_MAX:g}"
+        return float(value) if self.add(fits, f"weights: {entry!a:.60} {rule}, not {value!r:.60}") else None
+
+    def quota(self, entry: str, value: Any) -> int | None:
+        fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= limits.QUOTA_MAX
+        rule = f"must be a whole number from 1 to {limits.QUOTA_MAX:,}"
+        return value if self.add(fits, f"quotas: {entry!a:.60} {rule}, not {value!r:.60}") else None
+
+    def rate(self, entry: str, value: Any) -> tuple[float, int] | None:
+        pair = tuple(value) if isinstance(value, list | tuple) else ()
+        if not self.add(len(pair) == 2, f"rates: {entry!a:.60} must be a rate and a burst"):
+            return None
+        per_s, burst = pair
+        fits = self.add(
+            _is_number(per_s) and RATE_MIN <= per_s <= RATE_MAX,
+            f"rates: {entry!a:.60} must be once a year to {RATE_MAX:,.0f} per second, not {per_s!r:.30}",
+        )
+        whole = isinstance(burst, int) and not isinstance(burst, bool) and 1 <= burst <= limits.QUOTA_MAX
+        fits &= self.add(whole, f"rates: {entry!a:.60} needs a burst of at least 1, a whole number, not {burst!r:.60}")
+        return (float(per_s), burst) if fits else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+_READ: Final[Mapping[str, Callable[[_Checks, str, Any], Any]]] = MappingProxyType(
+    {"shares": _Checks.share, "weights": _Checks.weight, "quotas": _Checks.quota, "rates": _Checks.rate}
+)

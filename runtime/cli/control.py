@@ -1,0 +1,57 @@
+"""`pause`, `resume`, `quota`, `weight`: change who runs next in a running engine, from another process.
+
+What is changed is durable when the command ends, and holds when the folder is opened again. Without a running engine
+nothing is changed: the folder's log is written by its owner only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from actors.policy.policy import Policy
+from actors.protocol.errors import EngineUnavailable
+from runtime.cli.console import Console
+from runtime.cli.exits import Exit
+from runtime.host import command_socket
+from runtime.storage.folder import StateFolder
+
+
+def change_policy(state: Path, change: Mapping[str, Any], console: Console, *, as_json: bool = False) -> Exit:
+    """Have it changed, and print what stands then.
+
+    Args:
+        state: The state folder.
+        change: In the form of `actors.policy.policy`.
+        console: Where to print.
+        as_json: One JSON object instead of text.
+
+    Raises:
+        ConfigurationError: The change is wrong; all problems are named.
+        EngineUnavailable: No engine runs there, or it does not answer. StateFolderError, ...: it is no state folder.
+    """
+    Policy().changed(change)
+    with StateFolder.open(state, create=False, owner=False) as folder:
+        if folder.owner_pid() is None:
+            raise EngineUnavailable(f"no engine runs on {folder.path}: open it with Runtime(...) and change it there")
+        answer = command_socket.ask(folder.path, "policy", {"change": dict(change)})
+    console.say(json.dumps(answer, indent=2) if as_json else policy_lines(answer))
+    return Exit.OK
+
+
+def policy_lines(answer: Mapping[str, Any]) -> list[str]:
+    """What stands, as text."""
+    policy = answer["policy"]
+    parts = {
+        "paused": policy["paused"],
+        "quotas": [f"{scope} {limit:,}" for scope, limit in sorted(policy["quotas"].items())],
+        "weights": [
+            f"{tenant or '(default tenant)'} {weight:g}" for tenant, weight in sorted(policy["weights"].items())
+        ],
+        "rates": [f"{key} {rate:g}/s, burst {burst:,}" for key, (rate, burst) in sorted(policy["rates"].items())],
+        "shares": [f"{name} {least:.0%} to {most:.0%}" for name, (least, most) in policy["shares"].items()],
+        "waiting": [f"{name} {count:,}" for name, count in answer["waiting"].items() if count],
+    }
+    return [f"{name:<10} {'; '.join(entries) or 'none'}" for name, entries in parts.items()]

@@ -1,0 +1,181 @@
+"""Who runs next: what a program sets when it opens a runtime, what it can change later, and what stands now.
+
+Times are given in seconds here; in the engine they are integer nanoseconds. What is right is decided in one place,
+`actors.policy.policy`, here for what a program sets and in the engine for what it changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from actors.policy.policy import Policy, node_types_in
+from actors.protocol import limits
+from actors.protocol.errors import ConfigurationError
+
+_NS_PER_S: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a priority class has of the slots of each pool, as parts of 1.
+
+    Args:
+        least: Kept for the class: what it does not use stays free. The classes' least parts are 1 together at most.
+        most: It never has more.
+    """
+
+    least: float = 0.0
+    most: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How often tasks of a rate key may start.
+
+    Args:
+        count: So much cost (one for each task, see `rate_cost`) ...
+        per: ... in so many seconds.
+        burst: So much at once after a pause.
+
+    Raises:
+        ConfigurationError: A value is no number, or not above 0.
+    """
+
+    count: float
+    per: float = 1.0
+    burst: int = 1
+
+    def __post_init__(self) -> None:
+        values: tuple[tuple[str, Any], ...] = (("count", self.count), ("per", self.per))
+        problems = [
+            f"{name} must be a number above 0, not {value!r:.60}"
+            for name, value in values
+            if not isinstance(value, int | float) or not (math.isfinite(value) and value > 0)
+        ]
+        if problems:
+            raise ConfigurationError(f"Rate: {'; '.join(problems)}")
+
+    @property
+    def per_s(self) -> float:
+        """Cost in a second."""
+        return self.count / self.per
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """Who runs next and how much at once, as a program sets it: `Runtime(..., scheduling=Scheduling(...))`.
+
+    What `set_quota`, `set_weight`, `set_rate`, `pause` and `resume` change holds over restarts, until the program sets
+    another value for the same entry here than it did when the change was made.
+
+    Args:
+        quotas: How many tasks of a scope are with workers at once: "tenant:acme", "key:printer" (a concurrency key),
+            "type:cpu" (a node type), "class:low".
+        weights: How many turns a tenant gets for one of a tenant that is not named.
+        rates: How often tasks of a rate key may start.
+        shares: What a priority class has of the slots.
+        ageing: Seconds after which a class that waits gets a turn before the better ones; 0 lets it wait for ever.
+
+    Raises:
+        ConfigurationError: Values are out of range; all problems are named.
+    """
+
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    ageing: float = limits.AGEING_NS / _NS_PER_S
+
+    def __post_init__(self) -> None:
+        Policy.of(self.to_wire())
+
+    def to_wire(self) -> dict[str, Any]:
+        """As the engine reads it: the form of `actors.policy.policy`."""
+        return {
+            "quotas": _rows(self.quotas),
+            "weights": _rows(self.weights),
+            "rates": _rows(self.rates),
+            "shares": _rows(self.shares),
+            "ageing_ns": _nanoseconds(self.ageing),
+        }
+
+    def strangers(self, node_types: Sequence[str]) -> list[str]:
+        """What is wrong with the node types that the quotas name.
+
+        Args:
+            node_types: Those that there are.
+
+        Returns:
+            The problems, none when they are all there.
+        """
+        strange = sorted(node_types_in(self.to_wire()) - set(node_types))
+        return [f"quotas: no node type {name!r}; there are {', '.join(map(repr, node_types))}" for name in strange]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingStatus:
+    """Who runs next, at one moment: as `Scheduling`, with what was changed at run time.
+
+    `paused` are the scopes of which nothing starts, sorted; `waiting` is how many tasks of each priority class are
+    ready and wait.
+    """
+
+    quotas: Mapping[str, int]
+    weights: Mapping[str, float]
+    rates: Mapping[str, Rate]
+    shares: Mapping[str, Share]
+    ageing: float
+    paused: tuple[str, ...]
+    waiting: Mapping[str, int]
+
+    @classmethod
+    def of(cls, reply: Mapping[str, Any]) -> Self:
+        """From the engine's answer to "policy".
+
+        Args:
+            reply: `{"policy": ..., "waiting": ...}`.
+        """
+        policy = reply["policy"]
+        return cls(
+            policy["quotas"],
+            policy["weights"],
+            {key: Rate(per_s, 1.0, burst) for key, (per_s, burst) in policy["rates"].items()},
+            {name: Share(*share) for name, share in policy["shares"].items()},
+            policy["ageing_ns"] / _NS_PER_S,
+            tuple(policy["paused"]),
+            reply["waiting"],
+        )
+
+
+def ask_policy() -> tuple[str, dict[str, Any]]:
+    """The question what stands."""
+    return "policy", {}
+
+
+def ask_change(**change: Any) -> tuple[str, dict[str, Any]]:
+    """The request of a change, in the form of `actors.policy.policy`.
+
+    Raises:
+        ConfigurationError: It is wrong whatever stands; all problems are named.
+    """
+    Policy().changed(change)
+    return "policy", {"change": change}
+
+
+def row_of(value: Any) -> Any:
+    """A Rate or a Share as numbers; anything else as it is, to be judged by the policy."""
+    if isinstance(value, Rate):
+        return [value.per_s, value.burst]
+    return [value.least, value.most] if isinstance(value, Share) else value
+
+
+def _rows(table: Any) -> Any:
+    return {name: row_of(value) for name, value in table.items()} if isinstance(table, Mapping) else table
+
+
+def _nanoseconds(seconds: Any) -> Any:
+    fits = isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds)
+    return int(seconds * _NS_PER_S) if fits else seconds
