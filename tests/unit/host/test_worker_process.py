@@ -81,7 +81,7 @@ def test_claimed_leases_run_and_revoked_ones_do_not(shared: Rig) -> None:
     revoked = shared.table.revoke([first, first + 7, first + 19])
     assert len(revoked) == 3
     assert shared.link.send(
-        b'L[[%d,7,"r",%d,%b,0,%b]]' % (first, kind, str([0] * count).encode(), str([1] * count).encode())
+        b'L[[%d,7,"r",%d,%b,0,%b,2]]' % (first, kind, str([0] * count).encode(), str([1] * count).encode())
     )
     shared.outcome(first + 18)
     assert set(range(first, first + count)) - set(shared.outcomes) == set(revoked)
