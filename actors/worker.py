@@ -5,8 +5,8 @@ each priority class. It claims the front of the oldest group of the best class i
 what came out. So what is urgent overtakes all that is held ahead at the next chunk, and serials are not claimed in
 order: `passed` is where the engine may use slots of the lease table again.
 
-What is overtaken still has its turn: one chunk each `OVERTAKEN_NS`, and at once when it lies `OVERTAKEN_MAX` serials
-behind the newest, because the slots from there on cannot be used again before.
+What is overtaken still has its turn: one chunk after each `OVERTAKEN_NS` of that, and at once when it lies
+`OVERTAKEN_MAX` serials behind the newest, because the slots from there on cannot be used again before.
 
 Leases that are claimed and not started go back when a task takes long, so that others can have them (`leave`).
 
@@ -32,7 +32,7 @@ from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import FailureKind
 
 OVERTAKEN_NS: Final = 5_000_000_000
-"""A lease that waits here for longer has one chunk before better ones, and again after as long."""
+"""A class that better ones have overtaken here for so long has one chunk before them, and again after as long."""
 OVERTAKEN_MAX: Final = limits.LEASE_SLOTS // 2
 """Serials from the oldest that waits to the newest; twice PREFETCH_MAX, so that only overtaking makes so many, and far
 enough below LEASE_SLOTS for the pool to go on giving work."""
@@ -45,8 +45,7 @@ STOP_KINDS: Final = {1: FailureKind.CANCELLED, 2: FailureKind.TIMEOUT}
 class WorkGroup:
     """Leases as they arrived: `items[i]` is the work of serial `serial + i`. `taken` of them are claimed already.
 
-    `plain` says that nothing in the items needs decoding; `lane` is their priority class, 0 the best; `arrived_ns` is
-    on the monotonic clock.
+    `plain` says that nothing in the items needs decoding; `lane` is their priority class, 0 the best.
     """
 
     serial: int
@@ -58,7 +57,6 @@ class WorkGroup:
     items: list[Any]
     plain: bool
     lane: int = NORMAL
-    arrived_ns: int = 0
     taken: int = 0
 
 
@@ -85,7 +83,7 @@ class WorkerDesk:
         self._sizes: dict[int, ClaimSize] = {}
         self._stops: dict[int, int] = {}
         self._newest = 0
-        self._overtaken_ns = 0
+        self._overtaken_ns = [0] * len(PRIORITIES)
         self._flushed_ns = 0
 
     # --- told -----------------------------------------------------------------------------------------------------
@@ -139,8 +137,8 @@ class WorkerDesk:
             now_ns: On the monotonic clock; decides when what is overtaken has its turn.
             by_duration: Whether they run one after the other, so that their duration decides how many are claimed.
         """
-        lane = self._next_lane(now_ns)
-        if lane is None or room < 1:
+        lane = self._next_lane(now_ns) if room > 0 else None
+        if lane is None:
             return None
         group = lane[0]
         start = group.taken
@@ -213,23 +211,28 @@ class WorkerDesk:
             raise AssertionError("a stop request is kept for a lease that cannot start")
 
     def _next_lane(self, now_ns: int) -> deque[WorkGroup] | None:
-        """The lane of the best class that has something; a worse one whose oldest lease was overtaken for long."""
-        best: deque[WorkGroup] | None = None
-        for lane in self._lanes:
+        """The lane of the best class that has something; a worse one that was overtaken for long."""
+        chosen = -1
+        for number, lane in enumerate(self._lanes):
             if lane:
-                if best is None:
-                    best = lane
-                elif self._has_its_turn(lane[0], now_ns):
-                    return lane
-        return best
+                if chosen < 0:
+                    chosen = number
+                elif self._has_its_turn(number, lane[0], now_ns):
+                    chosen = number
+                    break
+        if chosen < 0:
+            return None
+        self._overtaken_ns[chosen] = 0
+        return self._lanes[chosen]
 
-    def _has_its_turn(self, group: WorkGroup, now_ns: int) -> bool:
-        if self._newest - group.serial - group.taken >= OVERTAKEN_MAX:
+    def _has_its_turn(self, number: int, oldest: WorkGroup, now_ns: int) -> bool:
+        """Whether a lane is not overtaken this time. It counts from the first time, not from when its work came."""
+        if self._newest - oldest.serial - oldest.taken >= OVERTAKEN_MAX:
             return True
-        if now_ns - max(group.arrived_ns, self._overtaken_ns) < OVERTAKEN_NS:
-            return False
-        self._overtaken_ns = now_ns
-        return True
+        since_ns = self._overtaken_ns[number]
+        if not since_ns:
+            self._overtaken_ns[number] = now_ns
+        return since_ns > 0 and now_ns - since_ns >= OVERTAKEN_NS
 
     def _may_start(self, serial: int) -> bool:
         chunk = self._claimed

@@ -114,10 +114,10 @@ class Station:
             return
         letter, body = message[:1], orjson.loads(memoryview(message)[1:])
         if letter == b"L":
-            plain, now_ns, accept = Codec.plain(message), time.monotonic_ns(), self.desk.accept
+            plain, accept = Codec.plain(message), self.desk.accept
             for serial, run_no, run_key, kind_no, nodes, attempts, items, lane in body:
                 nodes = unpacked(nodes, len(items))
-                accept(WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain, lane, now_ns))
+                accept(WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain, lane))
         elif letter == b"K":
             self._kinds[body[0]] = body[1]
             self._handlers.pop(body[0], None)

@@ -11,8 +11,8 @@ from actors.protocol.errors import ProtocolError
 from actors.worker import NORMAL, OVERTAKEN_MAX, OVERTAKEN_NS, WorkChunk, WorkerDesk, WorkGroup
 
 
-def group(serial: int, count: int, kind: int = 1, lane: int = NORMAL, arrived_ns: int = 0) -> WorkGroup:
-    return WorkGroup(serial, 1, "run", kind, list(range(count)), None, [None] * count, True, lane, arrived_ns)
+def group(serial: int, count: int, kind: int = 1, lane: int = NORMAL) -> WorkGroup:
+    return WorkGroup(serial, 1, "run", kind, list(range(count)), None, [None] * count, True, lane)
 
 
 def claimed(desk: WorkerDesk, now_ns: int = 0) -> tuple[int, int]:
@@ -201,7 +201,7 @@ def test_a_stop_request_for_what_is_claimed_is_kept_until_it_started() -> None:
 def test_what_is_overtaken_for_long_has_its_turn_once_in_a_while() -> None:
     desk = WorkerDesk()
     desk.accept(group(1, 2, lane=LOW))
-    desk.accept(group(3, 10, lane=REALTIME, arrived_ns=1))
+    desk.accept(group(3, 10, lane=REALTIME))
 
     def next_serial(now_ns: int) -> int:
         chunk = desk.next_chunk(1, now_ns=now_ns)
@@ -209,8 +209,9 @@ def test_what_is_overtaken_for_long_has_its_turn_once_in_a_while() -> None:
         desk.leave(chunk, 1)
         return chunk.serial
 
-    times = (1, OVERTAKEN_NS - 1, OVERTAKEN_NS, OVERTAKEN_NS + 1, 2 * OVERTAKEN_NS)
-    assert [next_serial(now_ns) for now_ns in times] == [3, 4, 1, 5, 2]
+    start = 7 * OVERTAKEN_NS  # it has waited behind a long task; that is not to be overtaken
+    times = (0, OVERTAKEN_NS - 1, OVERTAKEN_NS, OVERTAKEN_NS + 1, 2 * OVERTAKEN_NS, 2 * OVERTAKEN_NS + 1)
+    assert [next_serial(start + after_ns) for after_ns in times] == [3, 4, 1, 5, 6, 2]
 
 
 def test_what_would_keep_the_lease_table_from_being_used_again_goes_first() -> None:
