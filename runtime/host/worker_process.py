@@ -158,7 +158,7 @@ class ProcessWorker:
                 handler = self._find_handler(group, start)
                 start += handler is None
             elif handler.simple and group.plain:
-                start = self._run_simple(group, handler, start, stop)
+                start = self._run_simple(group, handler, start, start + 1 if self._desk.has_stops else stop)
             else:
                 self._run_general(group, handler, start)
                 start += 1
