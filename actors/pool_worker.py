@@ -87,7 +87,9 @@ class PoolWorker:
         A slot that is used again too early would show the worker another lease's state: it has not come to a lease that
         was taken back, or runs one since a lap ago.
         """
-        start, run = self.book.free_run()
+        book, start, run = self.book, self.book.next_serial, limits.LEASE_SLOTS // 2
+        if start - book.lowest > run:
+            start, run = book.free_run()
         return min(run, limits.LEASE_SLOTS - limits.CLAIM_MAX - (start - 1 - self.passed))
 
     def saw_kind(self, number: int) -> None:

@@ -79,6 +79,7 @@ class WorkerDesk:
     def __init__(self) -> None:
         self.draining = False
         self._lanes: tuple[deque[WorkGroup], ...] = tuple(deque() for _ in PRIORITIES)
+        self._groups = 0  # in all lanes
         self._claimed: WorkChunk | None = None
         self._sizes: dict[int, ClaimSize] = {}
         self._stops: dict[int, int] = {}
@@ -104,6 +105,7 @@ class WorkerDesk:
         self._newest = group.serial + count - 1
         if not self.draining:
             self._lanes[group.lane].append(group)
+            self._groups += 1
 
     def stop(self, serial: int, reason: int) -> None:
         """A lease shall not run, or stop running. Whoever ended already, or never comes, is forgotten."""
@@ -115,6 +117,7 @@ class WorkerDesk:
         self.draining = True
         for lane in self._lanes:
             lane.clear()
+        self._groups = 0
         self._stops.clear()
 
     def ran(self, kind_no: int, count: int, elapsed_ns: int) -> None:
@@ -137,9 +140,9 @@ class WorkerDesk:
             now_ns: On the monotonic clock; decides when what is overtaken has its turn.
             by_duration: Whether they run one after the other, so that their duration decides how many are claimed.
         """
-        lane = self._next_lane(now_ns) if room > 0 else None
-        if lane is None:
+        if not self._groups or room < 1:
             return None
+        lane = self._next_lane(now_ns)
         group = lane[0]
         start = group.taken
         size = self._size_of(group.kind_no).size() if by_duration else limits.CLAIM_MAX
@@ -147,6 +150,7 @@ class WorkerDesk:
         group.taken += count
         if group.taken == len(group.nodes):
             lane.popleft()
+            self._groups -= 1
         self._claimed = chunk = WorkChunk(group, start, count)
         return chunk
 
@@ -159,6 +163,7 @@ class WorkerDesk:
         if ran < chunk.size and not self.draining:
             if group.taken == len(group.nodes):
                 self._lanes[group.lane].appendleft(group)
+                self._groups += 1
             group.taken -= chunk.size - ran
         self._claimed = None
         if self._stops:
@@ -181,10 +186,11 @@ class WorkerDesk:
     def passed(self) -> int:
         """All serials up to here were claimed and are started, or were passed over; their slots may be used again."""
         lowest = self._newest + 1 if self._claimed is None else self._claimed.serial
-        for lane in self._lanes:
-            if lane:
-                group = lane[0]
-                lowest = min(lowest, group.serial + group.taken)
+        if self._groups:
+            for lane in self._lanes:
+                if lane:
+                    group = lane[0]
+                    lowest = min(lowest, group.serial + group.taken)
         return lowest - 1
 
     @property
@@ -199,6 +205,8 @@ class WorkerDesk:
 
     def check_invariants(self) -> None:
         """Raise AssertionError when the desk contradicts itself."""
+        if self._groups != sum(map(len, self._lanes)):
+            raise AssertionError("the number of groups is wrong")
         for number, lane in enumerate(self._lanes):
             serials = [g.serial for g in lane]
             if serials != sorted(set(serials)):
@@ -210,18 +218,19 @@ class WorkerDesk:
         if not all(self._may_start(serial) for serial in self._stops):
             raise AssertionError("a stop request is kept for a lease that cannot start")
 
-    def _next_lane(self, now_ns: int) -> deque[WorkGroup] | None:
+    def _next_lane(self, now_ns: int) -> deque[WorkGroup]:
         """The lane of the best class that has something; a worse one that was overtaken for long."""
+        left = self._groups
         chosen = -1
         for number, lane in enumerate(self._lanes):
             if lane:
-                if chosen < 0:
-                    chosen = number
-                elif self._has_its_turn(number, lane[0], now_ns):
-                    chosen = number
+                if chosen < 0 or self._has_its_turn(number, lane[0], now_ns):
+                    first, chosen = chosen, number
+                    if first >= 0:
+                        break
+                left -= len(lane)
+                if not left:
                     break
-        if chosen < 0:
-            return None
         self._overtaken_ns[chosen] = 0
         return self._lanes[chosen]
 

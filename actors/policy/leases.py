@@ -7,8 +7,8 @@ batches: the cost is per group, not per task.
 A serial's slot in the worker's lease table is `serial % slots`. Where an attempt goes on for so long that the serials
 lap it, they leave out its slot (`free_run`): two open serials never share one.
 
-Invariants: `held` is the number of open serials, `held_of` the same by class; groups without an open serial are not
-kept; bases ascend; no two open serials have one slot.
+Invariants: `held` is the number of open serials, `held_of` the same by class, `lowest` not above any of them; groups
+without an open serial are not kept; bases ascend; no two open serials have one slot.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LeaseGroup(Generic[R]):
 class LeaseBook(Generic[R]):
     """The leases of one worker incarnation, whose lease table has so many slots; 0 stands for `LEASE_SLOTS`."""
 
-    __slots__ = ("_bases", "_groups", "_slots", "held", "held_of", "next_serial")
+    __slots__ = ("_bases", "_groups", "_slots", "held", "held_of", "lowest", "next_serial")
 
     def __init__(self, slots: int = 0) -> None:
         self._bases: list[int] = []
@@ -52,15 +52,14 @@ class LeaseBook(Generic[R]):
         self._slots = slots or limits.LEASE_SLOTS
         self.held = 0
         self.held_of = [0] * len(PRIORITIES)
-        self.next_serial = 1
+        self.next_serial = self.lowest = 1
 
     def grant(self, run: R, kind: Any, nodes: Sequence[int]) -> LeaseGroup[R]:
         """Open a lease for each node, with the next serials; not more than `free_run` has just said."""
-        bases = self._bases
-        if bases and self.next_serial - bases[0] > self._slots // 2:
+        if self.next_serial - self.lowest > self._slots // 2:
             self.next_serial, _ = self.free_run()
         group = LeaseGroup(self.next_serial, run, kind, nodes)
-        bases.append(group.base)
+        self._bases.append(group.base)
         self._groups[group.base] = group
         count = len(nodes)
         self.held += count
@@ -72,9 +71,9 @@ class LeaseBook(Generic[R]):
         """The next serial whose slot no open one has, and how many such follow in a row; at most half the table."""
         start, slots = self.next_serial, self._slots
         room = slots // 2
-        bases = self._bases
-        if not bases or start - bases[0] <= room:
+        if start - self.lowest <= room:
             return start, room
+        bases = self._bases
         lapped = [self._groups[base] for base in bases[: bisect_left(bases, start + room - slots)]]
         ahead = sorted((g.base + i - start) % slots for g in lapped for i, flag in enumerate(g.open) if flag)
         skipped = 0
@@ -154,6 +153,8 @@ class LeaseBook(Generic[R]):
         del self._groups[group.base]
         at = bisect_right(self._bases, group.base) - 1
         del self._bases[at]
+        if not at:
+            self.lowest = self._bases[0] if self._bases else self.next_serial
 
     def check_invariants(self) -> None:
         """Raise AssertionError when the book contradicts itself."""
@@ -166,5 +167,7 @@ class LeaseBook(Generic[R]):
             raise AssertionError("a group's count is wrong")
         if self._bases != sorted(self._groups):
             raise AssertionError("bases are not the groups'")
+        if self.lowest != (self._bases[0] if self._bases else self.lowest):
+            raise AssertionError("the lowest serial is not the first group's")
         if len({serial % self._slots for serial in self.open_serials()}) != self.held:
             raise AssertionError("two open serials have one slot")

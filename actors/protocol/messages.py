@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.protocol.graph import GraphColumns
-from actors.protocol.kinds import PRIORITIES
 
 if TYPE_CHECKING:
     from actors.protocol.kinds import Kind
@@ -212,11 +211,11 @@ class TimePassed(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """Pool to scheduler: these workers can take so many tasks now, of this class or a better one."""
+    """Pool to scheduler: these workers can take so many tasks, of the class `worst` or a better one if given."""
 
     node_type: str
     shares: tuple[tuple[int, int], ...]
-    worst: int = len(PRIORITIES) - 1
+    worst: int | None = None
 
 
 class Grant(NamedTuple):
