@@ -101,6 +101,18 @@ class LanesMachine(RuleBasedStateMachine):
         for _ in range(min(count, len(self.running))):
             self.answers.append(self.running.pop())
 
+    @rule(times=st.integers(4, 12), lane=st.integers(0, 1))
+    def stream(self, times: int, lane: int) -> None:
+        """Short tasks come and go beside what runs: the serials lap it."""
+        for _ in range(times):
+            self.grant(CLAIM_MAX, lane)
+            self.take_mail()
+            before = len(self.running)
+            self.run_chunk(0, at_once=False)
+            if len(self.running) > before:
+                self.end(len(self.running) - before)
+            self.answer()
+
     @rule()
     def answer(self) -> None:
         self.worker.passed = max(self.worker.passed, self.passed)
