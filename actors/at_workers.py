@@ -54,7 +54,7 @@ def holder_of(pools: Mapping[str, WorkerPool], run: Run, node: int) -> HeldNode 
         for worker in pool.workers.values():
             for group in worker.book.groups():
                 if group.run is run and (serial := _serial_of(group, node)):
-                    return HeldNode(worker.id, worker.pid, serial, _open_below(worker, serial))
+                    return HeldNode(worker.id, worker.pid, serial, _open_before(worker, group.lane, serial))
     return None
 
 
@@ -83,5 +83,12 @@ def _serial_of(group: LeaseGroup[Run], node: int) -> int:
     return next((group.base + i for i, n in enumerate(group.nodes) if n == node and group.open[i]), 0)
 
 
-def _open_below(worker: PoolWorker, serial: int) -> int:
-    return sum(held < serial for held in worker.book.open_serials())
+def _open_before(worker: PoolWorker, lane: int, serial: int) -> int:
+    """Leases that start before this one, as far as is known now: better classes, earlier ones, and what runs."""
+    running = {s for s, _ in worker.running}
+    return sum(
+        1
+        for group in worker.book.groups()
+        for at, flag in enumerate(group.open)
+        if flag and ((group.lane, group.base + at) < (lane, serial) or group.base + at in running - {serial})
+    )

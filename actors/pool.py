@@ -10,7 +10,10 @@ the worker's process group, `grace_ns` apart; the other leases of that worker go
 Liveness is judged from outside only (pid, process state, words in shared memory), never by messages that need the
 handler's interpreter lock: a handler that holds it for half a minute is busy, not dead.
 
-Invariants: a serial is in one book; a worker that is not READY gets no grants; held <= PREFETCH_MAX + slots.
+A worker claims the best class first (`actors.worker`), so what it has passed in its lease table is read there with each
+of its answers, not inferred from them.
+
+Invariants: a serial is in one book; a worker that is not READY gets no grants; held <= PREFETCH_MAX + 2 * slots.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class WorkerPool:
         self._prefetch: int | None = node_type["prefetch"]
         self._recycle_tasks: int | None = node_type["recycle_tasks"]
         # In mode asyncio a long task would keep its worker from taking others once all its number was given out.
-        self._tasks_max = NO_END if self.is_async or self._recycle_tasks is None else self._recycle_tasks
+        self.tasks_max = NO_END if self.is_async or self._recycle_tasks is None else self._recycle_tasks
         self.recycle_rss: int | None = node_type["recycle_rss_bytes"]
         self.workers: dict[int, PoolWorker] = {}
         self.average_ns = 0.0
@@ -56,7 +59,7 @@ class WorkerPool:
         self.wanted = 0
         self.timeout_min_ns = self.watch_due_ns = 0
         self.replan = False
-        self._capacity = capacity(self.slots, 0.0, self._prefetch)
+        self.holds_max = capacity(self.slots, 0.0, self._prefetch)
         self._out: list[Any] = []
         self.now_ns = 0
 
@@ -103,7 +106,7 @@ class WorkerPool:
         """How many of so many ready tasks each worker should get now."""
         if self.draining:
             return None
-        limit, tasks_max = self._capacity, self._tasks_max
+        limit, tasks_max = self.holds_max, self.tasks_max
         able: list[PoolWorker] = []
         room: list[int] = []
         held: list[int] = []
@@ -185,6 +188,7 @@ class WorkerPool:
             return
         finished: list[msg.FinishedGroup] = []
         whole = True
+        worker.passed = max(worker.passed, message.passed)
         for row in message.groups:
             serial, run_no, nodes, values, started_ns, ends = row
             count = len(values)
@@ -196,7 +200,6 @@ class WorkerPool:
             finished.append((*mine, values, started_ns, ends))
             self.measured(ends[-1] / count)
             worker.tasks += count
-            worker.passed = max(worker.passed, serial + count - 1)
         self._progressed(worker)
         if finished:
             self._out.append(msg.Finished(worker.pid, finished, message.raw if whole else None))
@@ -224,6 +227,7 @@ class WorkerPool:
         if worker is None:
             self.discarded += len(message.rows)
             return
+        worker.passed = max(worker.passed, message.passed)
         for serial, run_no, node, started_ns, ended_ns, failure in message.rows:
             group = worker.book.finish(serial, 1)
             if group is None:
@@ -262,7 +266,7 @@ class WorkerPool:
     def measured(self, task_ns: float) -> None:
         """A task took so long: the average, and with it what a worker may hold, follow."""
         self.average_ns = smoothed(self.average_ns, task_ns)
-        self._capacity = capacity(self.slots, self.average_ns, self._prefetch)
+        self.holds_max = capacity(self.slots, self.average_ns, self._prefetch)
 
     def _progressed(self, worker: PoolWorker) -> None:
         worker.progress_ns = self.now_ns

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.policy.prefetch import HUNGRY_NS
+from actors.pool_lanes import serials_to_take
 from actors.pool_worker import PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -73,10 +74,10 @@ def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:
     due = victim.stolen_ns + STEAL_AFTER_NS if much else victim.progress_ns + STUCK_NS
     if due > pool.now_ns:
         return [fx.WakeAt(due)]
-    serials = victim.book.open_serials()[pool.slots :]
+    serials = serials_to_take(victim, pool.slots)
     victim.revoking = victim.stuck = True
     victim.progress_ns = victim.stolen_ns = pool.now_ns
-    return [fx.Revoke(victim.id, tuple(serials[len(serials) // 2 :]))]
+    return [fx.Revoke(victim.id, tuple(serials))]
 
 
 def ask_results(pool: WorkerPool, ready: int) -> list[Any]:

@@ -82,12 +82,15 @@ class PoolWorker:
 
     @property
     def window(self) -> int:
-        """Leases that fit into the table behind what the worker has not passed yet.
+        """Leases that fit into the table behind what the worker has not passed yet, and before one that is open.
 
-        A slot that is used again too early would show the worker another lease's state. What it shows as passed may be
-        ahead of where it is by one claim, because it may put claimed leases back.
+        A slot that is used again too early would show the worker another lease's state: it has not come to a lease that
+        was taken back, or runs one since a lap ago.
         """
-        return limits.LEASE_SLOTS - limits.CLAIM_MAX - (self.book.next_serial - 1 - self.passed)
+        book, start, run = self.book, self.book.next_serial, limits.LEASE_SLOTS // 2
+        if start - book.lowest > run:
+            start, run = book.free_run()
+        return min(run, limits.LEASE_SLOTS - limits.CLAIM_MAX - (start - 1 - self.passed))
 
     def saw_kind(self, number: int) -> None:
         """It is given work of this kind, and will know it for ever. Numbers ascend: they tell how many it may know."""

@@ -127,7 +127,7 @@ class Scheduler:
     def _on_offer(self, message: msg.Offer) -> None:
         queue = self.ready[message.node_type]
         for worker, count in message.shares:
-            for run, waiting in queue.pop(count):
+            for run, waiting in queue.pop(count, message.worst):
                 nodes = run.lease(waiting)
                 if nodes:
                     self._grant(worker, run, nodes)

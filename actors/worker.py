@@ -1,15 +1,20 @@
 """Worker: what a worker process does next, decided per batch. Running handlers is the host's business.
 
-A worker holds groups of leases (one message of the engine each, consecutive serials of one run and kind). It claims the
-front of the oldest group in chunks, runs them in order, and sends what came out.
+A worker holds groups of leases (one message of the engine each, consecutive serials of one run and kind), in a lane for
+each priority class. It claims the front of the oldest group of the best class in chunks, runs them in order, and sends
+what came out. So what is urgent overtakes all that is held ahead at the next chunk, and serials are not claimed in
+order: `passed` is where the engine may use slots of the lease table again.
 
-Leases that are claimed and not started go back when a task takes long, so that others can have them (`put_back`).
+What is overtaken still has its turn: one chunk after each `OVERTAKEN_NS` of that, and at once when it lies
+`OVERTAKEN_MAX` serials behind the newest, because the slots from there on cannot be used again before.
+
+Leases that are claimed and not started go back when a task takes long, so that others can have them (`leave`).
 
 States: open -> draining (claims nothing more). A lease: waiting here -> claimed (by the host, by compare-and-set in the
 lease table) -> ended; or asked to stop while waiting, then it ends without having run.
 
-Invariants (`check_invariants`): groups are in ascending order of serials; no group is empty; stop requests are kept
-only for serials that may still start, so they are bounded by the leases held.
+Invariants (`check_invariants`): the groups of a lane are in ascending order of serials; no group is empty; stop
+requests are kept only for serials that may still start, so they are bounded by the leases held; `passed` never falls.
 Concurrency: one thread. Limit: a chunk is of one group, so many groups of one task are claimed one by one.
 """
 
@@ -23,8 +28,15 @@ from typing import Any, Final, NamedTuple
 from actors.policy.claim import ClaimSize
 from actors.protocol import limits
 from actors.protocol.errors import ProtocolError
+from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import FailureKind
 
+OVERTAKEN_NS: Final = 5_000_000_000
+"""A class that better ones have overtaken here for so long has one chunk before them, and again after as long."""
+OVERTAKEN_MAX: Final = limits.LEASE_SLOTS // 2
+"""Serials from the oldest that waits to the newest; twice PREFETCH_MAX, so that only overtaking makes so many, and far
+enough below LEASE_SLOTS for the pool to go on giving work."""
+NORMAL: Final = PRIORITIES.index("normal")
 STOP_KINDS: Final = {1: FailureKind.CANCELLED, 2: FailureKind.TIMEOUT}
 """Failure kind by the reason of a stop request, as it is on the wire."""
 
@@ -33,7 +45,7 @@ STOP_KINDS: Final = {1: FailureKind.CANCELLED, 2: FailureKind.TIMEOUT}
 class WorkGroup:
     """Leases as they arrived: `items[i]` is the work of serial `serial + i`. `taken` of them are claimed already.
 
-    `plain` says that nothing in the items needs decoding.
+    `plain` says that nothing in the items needs decoding; `lane` is their priority class, 0 the best.
     """
 
     serial: int
@@ -44,6 +56,7 @@ class WorkGroup:
     attempts: list[int] | None
     items: list[Any]
     plain: bool
+    lane: int = NORMAL
     taken: int = 0
 
 
@@ -65,11 +78,13 @@ class WorkerDesk:
 
     def __init__(self) -> None:
         self.draining = False
-        self._groups: deque[WorkGroup] = deque()
+        self._lanes: tuple[deque[WorkGroup], ...] = tuple(deque() for _ in PRIORITIES)
+        self._groups = 0  # in all lanes
+        self._claimed: WorkChunk | None = None
         self._sizes: dict[int, ClaimSize] = {}
         self._stops: dict[int, int] = {}
-        self._started = 0
         self._newest = 0
+        self._overtaken_ns = [0] * len(PRIORITIES)
         self._flushed_ns = 0
 
     # --- told -----------------------------------------------------------------------------------------------------
@@ -78,33 +93,32 @@ class WorkerDesk:
         """Take in a group.
 
         Raises:
-            ProtocolError: Its columns differ in length, or its serials are not new.
+            ProtocolError: Its columns differ in length, its serials are not new, or there is no such class.
         """
         count = len(group.nodes)
         if not count or len(group.items) != count or (group.attempts and len(group.attempts) != count):
             raise ProtocolError(f"leases from {group.serial}: columns of different length")
         if group.serial <= self._newest:
             raise ProtocolError(f"leases from {group.serial}: serials must ascend, {self._newest} is known")
+        if not 0 <= group.lane < len(self._lanes):
+            raise ProtocolError(f"leases from {group.serial}: unknown priority class {group.lane}")
         self._newest = group.serial + count - 1
         if not self.draining:
-            self._groups.append(group)
+            self._lanes[group.lane].append(group)
+            self._groups += 1
 
     def stop(self, serial: int, reason: int) -> None:
         """A lease shall not run, or stop running. Whoever ended already, or never comes, is forgotten."""
-        if self._started < serial <= self._newest:
+        if self._may_start(serial):
             self._stops[serial] = reason
 
     def drain(self) -> None:
         """Claim nothing more."""
         self.draining = True
-        self._groups.clear()
+        for lane in self._lanes:
+            lane.clear()
+        self._groups = 0
         self._stops.clear()
-
-    def started(self, serial: int) -> None:
-        """This serial, and all below it, started or were passed over."""
-        self._started = max(self._started, serial)
-        if self._stops:
-            self._stops = {s: reason for s, reason in self._stops.items() if s > self._started}
 
     def ran(self, kind_no: int, count: int, elapsed_ns: int) -> None:
         """A chunk ended; its duration decides the size of the next ones."""
@@ -116,23 +130,45 @@ class WorkerDesk:
 
     # --- asked ----------------------------------------------------------------------------------------------------
 
-    def next_chunk(self, room: int = limits.CLAIM_MAX, *, by_duration: bool = True) -> WorkChunk | None:
-        """What to claim next; it counts as taken. None: nothing, or draining.
+    def next_chunk(
+        self, room: int = limits.CLAIM_MAX, *, now_ns: int = 0, by_duration: bool = True
+    ) -> WorkChunk | None:
+        """What to claim next; it counts as claimed until `leave`. None: nothing, or draining.
 
         Args:
             room: At most so many leases.
+            now_ns: On the monotonic clock; decides when what is overtaken has its turn.
             by_duration: Whether they run one after the other, so that their duration decides how many are claimed.
         """
         if not self._groups or room < 1:
             return None
-        group = self._groups[0]
+        lane = self._next_lane(now_ns)
+        group = lane[0]
         start = group.taken
         size = self._size_of(group.kind_no).size() if by_duration else limits.CLAIM_MAX
         count = min(size, len(group.nodes) - start, room)
         group.taken += count
         if group.taken == len(group.nodes):
-            self._groups.popleft()
-        return WorkChunk(group, start, count)
+            lane.popleft()
+            self._groups -= 1
+        self._claimed = chunk = WorkChunk(group, start, count)
+        return chunk
+
+    def leave(self, chunk: WorkChunk, ran: int) -> None:
+        """The last chunk is over: its first `ran` leases were started or passed over.
+
+        The others, which are released in the table, come next of their class again.
+        """
+        group = chunk.group
+        if ran < chunk.size and not self.draining:
+            if group.taken == len(group.nodes):
+                self._lanes[group.lane].appendleft(group)
+                self._groups += 1
+            group.taken -= chunk.size - ran
+        self._claimed = None
+        if self._stops:
+            begun = range(chunk.serial, chunk.serial + ran)
+            self._stops = {s: reason for s, reason in self._stops.items() if s not in begun}
 
     def must_flush(self, chunk: WorkChunk, now_ns: int, *, asked: bool = False) -> bool:
         """Whether results that wait go out before this chunk: time is up, or the chunk may take long.
@@ -146,14 +182,16 @@ class WorkerDesk:
         """Why this lease shall not start; 0 when it may."""
         return self._stops.pop(serial, 0) if self._stops else 0
 
-    def put_back(self, chunk: WorkChunk, ran: int) -> None:
-        """The last chunk ended early: leases after the first `ran` were not started and are released in the table."""
-        group = chunk.group
-        if self.draining or ran >= chunk.size:
-            return
-        if group.taken == len(group.nodes):
-            self._groups.appendleft(group)
-        group.taken -= chunk.size - ran
+    @property
+    def passed(self) -> int:
+        """All serials up to here were claimed and are started, or were passed over; their slots may be used again."""
+        lowest = self._newest + 1 if self._claimed is None else self._claimed.serial
+        if self._groups:
+            for lane in self._lanes:
+                if lane:
+                    group = lane[0]
+                    lowest = min(lowest, group.serial + group.taken)
+        return lowest - 1
 
     @property
     def has_stops(self) -> bool:
@@ -163,17 +201,53 @@ class WorkerDesk:
     @property
     def waiting(self) -> int:
         """Leases held and not claimed."""
-        return sum(len(g.nodes) - g.taken for g in self._groups)
+        return sum(len(g.nodes) - g.taken for lane in self._lanes for g in lane)
 
     def check_invariants(self) -> None:
         """Raise AssertionError when the desk contradicts itself."""
-        serials = [g.serial for g in self._groups]
-        if serials != sorted(set(serials)):
-            raise AssertionError("groups are not in order")
-        if any(g.taken >= len(g.nodes) for g in self._groups):
-            raise AssertionError("an empty group is kept")
-        if any(not self._started < s <= self._newest for s in self._stops):
+        if self._groups != sum(map(len, self._lanes)):
+            raise AssertionError("the number of groups is wrong")
+        for number, lane in enumerate(self._lanes):
+            serials = [g.serial for g in lane]
+            if serials != sorted(set(serials)):
+                raise AssertionError("the groups of a lane are not in order")
+            if any(g.taken >= len(g.nodes) for g in lane):
+                raise AssertionError("an empty group is kept")
+            if any(g.lane != number for g in lane):
+                raise AssertionError("a group is in the lane of another class")
+        if not all(self._may_start(serial) for serial in self._stops):
             raise AssertionError("a stop request is kept for a lease that cannot start")
+
+    def _next_lane(self, now_ns: int) -> deque[WorkGroup]:
+        """The lane of the best class that has something; a worse one that was overtaken for long."""
+        left = self._groups
+        chosen = -1
+        for number, lane in enumerate(self._lanes):
+            if lane:
+                if chosen < 0 or self._has_its_turn(number, lane[0], now_ns):
+                    first, chosen = chosen, number
+                    if first >= 0:
+                        break
+                left -= len(lane)
+                if not left:
+                    break
+        self._overtaken_ns[chosen] = 0
+        return self._lanes[chosen]
+
+    def _has_its_turn(self, number: int, oldest: WorkGroup, now_ns: int) -> bool:
+        """Whether a lane is not overtaken this time. It counts from the first time, not from when its work came."""
+        if self._newest - oldest.serial - oldest.taken >= OVERTAKEN_MAX:
+            return True
+        since_ns = self._overtaken_ns[number]
+        if not since_ns:
+            self._overtaken_ns[number] = now_ns
+        return since_ns > 0 and now_ns - since_ns >= OVERTAKEN_NS
+
+    def _may_start(self, serial: int) -> bool:
+        chunk = self._claimed
+        if chunk is not None and chunk.serial <= serial < chunk.serial + chunk.size:
+            return True
+        return any(g.serial + g.taken <= serial < g.serial + len(g.nodes) for lane in self._lanes for g in lane)
 
     def _size_of(self, kind_no: int) -> ClaimSize:
         size = self._sizes.get(kind_no)

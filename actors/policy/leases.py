@@ -4,51 +4,84 @@ A lease's serial is its fencing token (guarantee G3): it is given once per worke
 book any more (finished, revoked, given up) cannot be finished again. Groups, because work is given and answered in
 batches: the cost is per group, not per task.
 
-Invariant: `held` is the number of open serials; groups without an open serial are not kept; bases ascend.
+A serial's slot in the worker's lease table is `serial % slots`. Where an attempt goes on for so long that the serials
+lap it, they leave out its slot (`free_run`): two open serials never share one.
+
+Invariants: `held` is the number of open serials, `held_of` the same by class, `lowest` not above any of them; groups
+without an open serial are not kept; bases ascend; no two open serials have one slot.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
+
+from actors.protocol import limits
+from actors.protocol.kinds import PRIORITIES
 
 R = TypeVar("R")
 
 
 class LeaseGroup(Generic[R]):
-    """Serials base .. base + len(nodes) - 1 of one run and kind; `open[i]` is 1 while serial base + i is held."""
+    """Serials base .. base + len(nodes) - 1 of one run and kind; `open[i]` is 1 while serial base + i is held.
 
-    __slots__ = ("attempts", "base", "kind", "left", "nodes", "open", "run")
+    `lane` is the priority class of the kind.
+    """
+
+    __slots__ = ("base", "kind", "lane", "left", "nodes", "open", "run")
 
     def __init__(self, base: int, run: R, kind: Any, nodes: Sequence[int]) -> None:
         self.base = base
         self.run = run
         self.kind = kind
+        self.lane: int = kind.priority
         self.nodes = nodes
         self.open = bytearray(b"\1") * len(nodes)
         self.left = len(nodes)
 
 
 class LeaseBook(Generic[R]):
-    """The leases of one worker incarnation."""
+    """The leases of one worker incarnation, whose lease table has so many slots; 0 stands for `LEASE_SLOTS`."""
 
-    __slots__ = ("_bases", "_groups", "held", "next_serial")
+    __slots__ = ("_bases", "_groups", "_slots", "held", "held_of", "lowest", "next_serial")
 
-    def __init__(self) -> None:
+    def __init__(self, slots: int = 0) -> None:
         self._bases: list[int] = []
         self._groups: dict[int, LeaseGroup[R]] = {}
+        self._slots = slots or limits.LEASE_SLOTS
         self.held = 0
-        self.next_serial = 1
+        self.held_of = [0] * len(PRIORITIES)
+        self.next_serial = self.lowest = 1
 
     def grant(self, run: R, kind: Any, nodes: Sequence[int]) -> LeaseGroup[R]:
-        """Open a lease for each node, with the next serials."""
+        """Open a lease for each node, with the next serials; not more than `free_run` has just said."""
+        if self.next_serial - self.lowest > self._slots // 2:
+            self.next_serial, _ = self.free_run()
         group = LeaseGroup(self.next_serial, run, kind, nodes)
         self._bases.append(group.base)
         self._groups[group.base] = group
-        self.held += len(nodes)
-        self.next_serial += len(nodes)
+        count = len(nodes)
+        self.held += count
+        self.held_of[group.lane] += count
+        self.next_serial += count
         return group
+
+    def free_run(self) -> tuple[int, int]:
+        """The next serial whose slot no open one has, and how many such follow in a row; at most half the table."""
+        start, slots = self.next_serial, self._slots
+        room = slots // 2
+        if start - self.lowest <= room:
+            return start, room
+        bases = self._bases
+        lapped = [self._groups[base] for base in bases[: bisect_left(bases, start + room - slots)]]
+        ahead = sorted((g.base + i - start) % slots for g in lapped for i, flag in enumerate(g.open) if flag)
+        skipped = 0
+        for distance in ahead:
+            if distance > skipped:
+                return start + skipped, min(distance, room) - skipped
+            skipped += 1
+        return start + skipped, max(0, room - skipped)
 
     def find(self, serial: int) -> LeaseGroup[R] | None:
         """The group of this serial, if the serial is still held."""
@@ -70,6 +103,7 @@ class LeaseBook(Generic[R]):
         group.open[start : start + count] = bytes(count)
         group.left -= count
         self.held -= count
+        self.held_of[group.lane] -= count
         if group.left == 0:
             self._drop(group)
         return group
@@ -97,6 +131,7 @@ class LeaseBook(Generic[R]):
             group.open[start : start + part] = bytes(part)
             group.left -= part
             self.held -= part
+            self.held_of[group.lane] -= part
             if group.left == 0:
                 self._drop(group)
         return found
@@ -118,12 +153,21 @@ class LeaseBook(Generic[R]):
         del self._groups[group.base]
         at = bisect_right(self._bases, group.base) - 1
         del self._bases[at]
+        if not at:
+            self.lowest = self._bases[0] if self._bases else self.next_serial
 
     def check_invariants(self) -> None:
         """Raise AssertionError when the book contradicts itself."""
         if self.held != sum(g.left for g in self._groups.values()):
             raise AssertionError("held differs from the sum over groups")
+        lanes = [sum(g.left for g in self._groups.values() if g.lane == n) for n in range(len(self.held_of))]
+        if self.held_of != lanes:
+            raise AssertionError("held by class differs from the sum over groups")
         if any(g.left != g.open.count(1) or g.left == 0 for g in self._groups.values()):
             raise AssertionError("a group's count is wrong")
         if self._bases != sorted(self._groups):
             raise AssertionError("bases are not the groups'")
+        if self.lowest != (self._bases[0] if self._bases else self.lowest):
+            raise AssertionError("the lowest serial is not the first group's")
+        if len({serial % self._slots for serial in self.open_serials()}) != self.held:
+            raise AssertionError("two open serials have one slot")

@@ -41,10 +41,13 @@ class ReadyQueue(Generic[R]):
             self._classes[priority].appendleft((run, nodes, 0))
             self.size += len(nodes)
 
-    def pop(self, count: int) -> list[tuple[R, Sequence[int]]]:
-        """Take up to `count` nodes, best class first. Segments of one run that follow each other come as one."""
+    def pop(self, count: int, worst: int | None = None) -> list[tuple[R, Sequence[int]]]:
+        """Take up to `count` nodes, best class first, none of a class below `worst`.
+
+        Segments of one run that follow each other come as one.
+        """
         taken: list[tuple[R, Sequence[int]]] = []
-        for waiting in self._classes:
+        for waiting in self._classes if worst is None else self._classes[: worst + 1]:
             while waiting and count > 0:
                 run, nodes, start = waiting[0]
                 left = len(nodes) - start
@@ -58,6 +61,13 @@ class ReadyQueue(Generic[R]):
                 self.size -= left
                 count -= left
         return taken
+
+    def best_class(self) -> int:
+        """The best class that something waits in; the number of classes when nothing does."""
+        for number, waiting in enumerate(self._classes):
+            if waiting:
+                return number
+        return len(self._classes)
 
     def drop_first(self, run: R) -> None:
         """Drop the first segment of each class if it is this run's, none of whose nodes is READY any more."""

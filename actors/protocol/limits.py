@@ -48,8 +48,6 @@ OUTPUT_BYTES_MAX: Final = 64 * KIB
 QUANTUM: Final = 64
 """Nodes that a tenant of weight 1, or a flow, may start in one turn. Pieces of 64 cost little more than whole batches;
 an eighth of the 8 ms that a worker holds ahead (PREFETCH_TARGET_NS) is 1 ms, 64 tasks of 16 us."""
-AGEING_NS: Final = 5_000_000_000
-"""A class whose oldest waits longer gets a turn before the better ones, once in this time."""
 
 # --- engine -------------------------------------------------------------------------------------------------------
 NODES_OPEN_MAX: Final = 8_000_000

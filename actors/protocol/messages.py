@@ -113,18 +113,23 @@ class WorkerCannotBoot(NamedTuple):
 
 
 class WorkerDone(NamedTuple):
-    """Groups [serial, run number, nodes, values, started ns, end offsets ns]; `raw` is that as JSON, with the pid."""
+    """Groups [serial, run number, nodes, values, started ns, end offsets ns]; `raw` is that as JSON, with the pid.
+
+    `passed`: the worker has claimed or passed over all serials up to here (see `WorkerPool`).
+    """
 
     worker: int
     groups: list[list[Any]]
     raw: bytes
+    passed: int = 0
 
 
 class WorkerFailed(NamedTuple):
-    """Rows [serial, run number, node, started ns, ended ns, failure]."""
+    """Rows [serial, run number, node, started ns, ended ns, failure]. `passed` as in `WorkerDone`."""
 
     worker: int
     rows: list[list[Any]]
+    passed: int = 0
 
 
 class WorkerSpawned(NamedTuple):
@@ -206,10 +211,11 @@ class TimePassed(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """Pool to scheduler: these workers can take so many tasks now."""
+    """Pool to scheduler: these workers can take so many tasks, of the class `worst` or a better one if given."""
 
     node_type: str
     shares: tuple[tuple[int, int], ...]
+    worst: int | None = None
 
 
 class Grant(NamedTuple):

@@ -25,39 +25,39 @@ _NODES, _VALUES = 2, 3
 """Places in a group of results."""
 
 
-def worker_messages(worker: int, control: Sequence[bytes], work: Sequence[bytes]) -> list[Any]:
-    """What a worker said, control before work."""
+def worker_messages(worker: int, control: Sequence[bytes], work: Sequence[bytes], passed: int = 0) -> list[Any]:
+    """What a worker said, control before work. `passed` is what its lease table shows now."""
     try:
-        return [_WORKER[frame[:1]](worker, frame[1:]) for frame in (*control, *work)]
+        return [_WORKER[frame[:1]](worker, frame[1:], passed) for frame in (*control, *work)]
     except (KeyError, ValueError, TypeError, IndexError) as broken:
         raise ProtocolError(f"frame from worker {worker} is malformed: {broken!r}") from broken
 
 
-def _done(worker: int, body: bytes) -> msg.WorkerDone:
+def _done(worker: int, body: bytes, passed: int) -> msg.WorkerDone:
     _, groups = orjson.loads(body)
     for group in groups:
         group[_NODES] = unpacked(group[_NODES], len(group[_VALUES]))
-    return msg.WorkerDone(worker, groups, body)
+    return msg.WorkerDone(worker, groups, body, passed)
 
 
-def _failed(worker: int, body: bytes) -> msg.WorkerFailed:
-    return msg.WorkerFailed(worker, orjson.loads(body)[1])
+def _failed(worker: int, body: bytes, passed: int) -> msg.WorkerFailed:
+    return msg.WorkerFailed(worker, orjson.loads(body)[1], passed)
 
 
-def _spawned(worker: int, body: bytes) -> msg.WorkerSpawned:
+def _spawned(worker: int, body: bytes, _: int) -> msg.WorkerSpawned:
     serial, _, _, block = orjson.loads(body)
     return msg.WorkerSpawned(worker, serial, block, body)
 
 
-_WORKER: Final[dict[bytes, Callable[[int, bytes], Any]]] = {
+_WORKER: Final[dict[bytes, Callable[[int, bytes, int], Any]]] = {
     b"D": _done,
     b"E": _failed,
     b"S": _spawned,
-    b"H": lambda worker, body: msg.WorkerHello(worker, orjson.loads(body)[0]),
-    b"P": lambda worker, body: msg.WorkerProgress(worker, *orjson.loads(body)),
-    b"W": lambda worker, body: msg.WorkerCannotBoot(worker, orjson.loads(body)[0]),
-    b"O": lambda worker, body: msg.WorkerLogged(worker, *orjson.loads(body)),
-    b"B": lambda worker, body: msg.TimePassed(),
+    b"H": lambda worker, body, _: msg.WorkerHello(worker, orjson.loads(body)[0]),
+    b"P": lambda worker, body, _: msg.WorkerProgress(worker, *orjson.loads(body)),
+    b"W": lambda worker, body, _: msg.WorkerCannotBoot(worker, orjson.loads(body)[0]),
+    b"O": lambda worker, body, _: msg.WorkerLogged(worker, *orjson.loads(body)),
+    b"B": lambda worker, body, _: msg.TimePassed(),
 }
 
 

@@ -108,7 +108,8 @@ class WorkerPost(Post):
         if not self.leases:
             return
         groups = [
-            [e.serial, e.run.no, e.run.key, e.kind.no, packed(e.nodes), e.attempts or 0, e.items] for e in self.leases
+            [e.serial, e.run.no, e.run.key, e.kind.no, packed(e.nodes), e.attempts or 0, e.items, e.kind.priority]
+            for e in self.leases
         ]
         self.leases = []
         self._send_groups(groups)
@@ -156,12 +157,12 @@ class WorkerPost(Post):
 
 def _halved(group: list[Any]) -> list[list[Any]]:
     """One group of several tasks as two."""
-    serial, run_no, key, kind_no, nodes, attempts, items = group
+    serial, run_no, key, kind_no, nodes, attempts, items, lane = group
     nodes = unpacked(nodes, len(items))
     half = len(items) // 2
 
     def part(start: int, stop: int) -> list[Any]:
         tries: Sequence[int] | int = attempts[start:stop] if attempts else 0
-        return [serial + start, run_no, key, kind_no, packed(nodes[start:stop]), tries, items[start:stop]]
+        return [serial + start, run_no, key, kind_no, packed(nodes[start:stop]), tries, items[start:stop], lane]
 
     return [part(0, half), part(half, len(items))]

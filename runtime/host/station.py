@@ -114,10 +114,10 @@ class Station:
             return
         letter, body = message[:1], orjson.loads(memoryview(message)[1:])
         if letter == b"L":
-            plain = Codec.plain(message)
-            for serial, run_no, run_key, kind_no, nodes, attempts, items in body:
+            plain, accept = Codec.plain(message), self.desk.accept
+            for serial, run_no, run_key, kind_no, nodes, attempts, items, lane in body:
                 nodes = unpacked(nodes, len(items))
-                self.desk.accept(WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain))
+                accept(WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain, lane))
         elif letter == b"K":
             self._kinds[body[0]] = body[1]
             self._handlers.pop(body[0], None)

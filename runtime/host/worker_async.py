@@ -44,7 +44,7 @@ from runtime.host.handlers import Handler
 from runtime.host.housekeeping import end_own_group
 from runtime.host.results import SCALARS, Place
 from runtime.host.station import Station, stop_signal
-from runtime.mail.lease_table import SLOT_MASK
+from runtime.mail.lease_table import PASSED, SLOT_MASK
 from runtime.mail.link import RECHECK_NS
 
 THREADS_MAX: Final = 32
@@ -221,13 +221,14 @@ class AsyncWorker:
     def _start_waiting(self) -> None:
         desk, table = self._desk, self.station.table
         while (room := self._slots - len(self._running)) > 0:
-            chunk = desk.next_chunk(room, by_duration=False)
+            chunk = desk.next_chunk(room, now_ns=monotonic_ns(), by_duration=False)
             if chunk is None:
                 return
             group = chunk.group
             for serial in table.claim(chunk.serial, chunk.size):
                 self._start(group, serial - group.serial)
-            desk.started(chunk.serial + chunk.size - 1)
+            desk.leave(chunk, chunk.size)
+            self._words[PASSED] = desk.passed
 
     def _start(self, group: WorkGroup, at: int) -> None:
         place = Place(group.serial + at, group.run_no, group.run_key, group.nodes[at])

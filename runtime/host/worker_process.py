@@ -36,7 +36,7 @@ from runtime.host.housekeeping import Housekeeper, end_leftovers
 from runtime.host.linger import WORKER_LINGER_NS, Lingerer
 from runtime.host.results import SCALARS, Place
 from runtime.host.station import Station, default_signals, signal_handler
-from runtime.mail.lease_table import BUSY_NS, CURRENT, RESULTS_ASKED, SLOT_MASK, TASKS_DONE
+from runtime.mail.lease_table import BUSY_NS, CURRENT, PASSED, RESULTS_ASKED, SLOT_MASK, TASKS_DONE
 
 CHILDREN_LOOK_S: Final = 0.2
 """Between two looks at children while they live and the worker is idle."""
@@ -73,14 +73,14 @@ class ProcessWorker:
         station.hello(booted_ns)
         while True:
             station.take_mail()
-            chunk = desk.next_chunk()
+            now_ns = monotonic_ns()
+            chunk = desk.next_chunk(now_ns=now_ns)
             if chunk is not None:
-                now_ns = monotonic_ns()
                 if station.pile.waiting and desk.must_flush(chunk, now_ns, asked=bool(words[RESULTS_ASKED])):
                     self._flush(now_ns)
                 self._run_chunk(chunk)
             else:
-                self._flush(monotonic_ns())
+                self._flush(now_ns)
                 if desk.draining:
                     break
                 self._idle()
@@ -125,20 +125,20 @@ class ProcessWorker:
         if isinstance(claimed, range):
             self._claimed_until = chunk.serial + chunk.size
             ran = self._run_stretch(group, chunk.start, chunk.start + chunk.size) - chunk.start
-            desk.put_back(chunk, ran)
-            desk.started(chunk.serial + ran - 1)
+            desk.leave(chunk, ran)
         else:
             ran = len(claimed)
             for serial in claimed:
                 self._claimed_until = serial + 1
                 self._run_stretch(group, serial - group.serial, serial - group.serial + 1)
-            desk.started(chunk.serial + chunk.size - 1)
+            desk.leave(chunk, chunk.size)
         self._claimed_until = 0
         if self._attention:
             self._attend()
         ended_ns = monotonic_ns()
         desk.ran(group.kind_no, ran, ended_ns - started_ns)
         words = self._words
+        words[PASSED] = desk.passed
         self._station.tasks_done = words[TASKS_DONE] = words[TASKS_DONE] + ran
         self._station.busy_ns = words[BUSY_NS] = words[BUSY_NS] + ended_ns - started_ns
 
@@ -158,7 +158,7 @@ class ProcessWorker:
                 handler = self._find_handler(group, start)
                 start += handler is None
             elif handler.simple and group.plain:
-                start = self._run_simple(group, handler, start, stop)
+                start = self._run_simple(group, handler, start, start + 1 if self._desk.has_stops else stop)
             else:
                 self._run_general(group, handler, start)
                 start += 1

@@ -12,6 +12,7 @@ Layout of the block; a word is 64 bits::
     words[TASKS_DONE]          attempts ended                                  written by the worker
     words[RSS_BYTES]           resident memory                                 written by the worker
     words[BUSY_NS]             time spent in handlers                          written by the worker
+    words[PASSED]              serials up to here need their slots no more     written by the worker
     words[CANCEL]              serial << 8 | reason                            written by the engine
     words[RESULTS_ASKED]       1: results are to be sent as they come          written by the engine
     bytes from STATES_OFFSET   the states, one byte per slot                   grant: engine; the rest under the lock
@@ -45,7 +46,8 @@ TASKS_DONE: Final = CURRENT + 1
 RSS_BYTES: Final = CURRENT + 2
 BUSY_NS: Final = CURRENT + 3
 PASSED: Final = CURRENT + 4
-"""Serials up to here were claimed or passed over: their slots may be used again."""
+"""Serials up to here were claimed or passed over, and none of them is put back: their slots may be used again. Not the
+highest that was claimed, because urgent work is claimed before what was granted earlier."""
 CANCEL: Final = CURRENT + 16
 """Written by the other side, hence on another cache line."""
 RESULTS_ASKED: Final = CANCEL + 1
@@ -140,7 +142,7 @@ class LeaseTable:
         self.words[RESULTS_ASKED] = wanted
 
     def passed(self) -> int:
-        """The serial up to which the worker has claimed or passed over everything."""
+        """The serial up to which the worker has claimed or passed over everything, for good."""
         return int(self.words[PASSED])
 
     def pulse(self) -> WorkerPulse:
@@ -162,7 +164,6 @@ class LeaseTable:
                 states += piece
         finally:
             self._lock(fcntl.LOCK_UN)
-        self.words[PASSED] = serial + count - 1
         if states == _LEASED[:count]:
             return range(serial, serial + count)
         return [number for number, state in enumerate(states, serial) if state == _LEASED_BYTE]

@@ -9,6 +9,7 @@ import os
 
 import pytest
 
+from actors.protocol import limits
 from tests.sim.world import World
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "60"))
@@ -27,6 +28,14 @@ def test_worlds(first: int) -> None:
             World(seed).run()
         except Exception as broken:
             raise AssertionError(f"seed {seed}: {broken!r}") from broken
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS // 3, BLOCK))
+def test_worlds_whose_lease_tables_are_lapped(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few tasks come round the table several times, overtaken and hanging ones in between."""
+    monkeypatch.setattr(limits, "LEASE_SLOTS", 16)
+    monkeypatch.setattr(limits, "CLAIM_MAX", 4)
+    test_worlds(first)
 
 
 @pytest.mark.parametrize("seed", FAILED_ONCE)

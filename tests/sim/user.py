@@ -17,6 +17,7 @@ from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.graph_builder import GraphBuilder
+from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class User:
         self.values: dict[tuple[int, int], int] = {}
         self.ended: dict[int, tuple[str, list[int]]] = {}
         self._random = random
+        self._classes = Random(f"classes {world.seed}")
         self._queue: Queue | None = None
         self._next_query = 1
         self._cancels: dict[int, tuple[Submission, int | None]] = {}
@@ -107,15 +109,16 @@ class User:
 
     def _invent(self, seq: int) -> Submission:
         what = self._random.choice(("task", "map", "graph", "graph"))
+        kind_no = self._classes.randrange(len(PRIORITIES)) + 1
         if what == "task":
             submission = Submission(
-                seq, msg.TasksSubmitted(self.session, [[seq, 1, seq]], b"[[%d,1,%d]]" % (seq, seq)), 1
+                seq, msg.TasksSubmitted(self.session, [[seq, kind_no, seq]], b"[[%d,%d,%d]]" % (seq, kind_no, seq)), 1
             )
         elif what == "map":
             size = self._random.randrange(1, 20)
             items = list(range(size))
             submission = Submission(
-                seq, msg.MapSubmitted(self.session, seq, 1, items, orjson.dumps([seq, 1, items])), size
+                seq, msg.MapSubmitted(self.session, seq, kind_no, items, orjson.dumps([seq, kind_no, items])), size
             )
         else:
             submission = self._invent_graph(seq)
@@ -136,6 +139,8 @@ class User:
         size = self._random.randrange(1, 25)
         builder = GraphBuilder()
         kinds = [kind("parents", rule) for rule in RULES[2:]] + [kind("parents", node_type="io")]
+        for each in kinds:
+            each["priority"] = self._classes.choice(PRIORITIES)
         rules: list[str] = []
         for node in range(size):
             chosen = self._random.randrange(len(kinds))
@@ -169,7 +174,8 @@ class User:
         self._queue = None
         open_seq = min((s for s in self.submissions if not self._complete(s)), default=0)
         queue.post(msg.SessionOpened(self.session, open_seq))
-        queue.post(msg.KindDefined(self.session, 1, kind("one")))
+        for number, priority in enumerate(PRIORITIES, 1):
+            queue.post(msg.KindDefined(self.session, number, kind("one", priority=priority)))
         self._greeting = queue
 
     def disconnect(self) -> None:

@@ -8,7 +8,8 @@ known;
 - answers twice: the same result frame is delivered again;
 - cannot start at all, some times in a row.
 It never claims a lease that was revoked, and never starts one that it did not claim: that is the lease table's
-contract.
+contract. It claims the best class first, and shows how far all was claimed or passed over (`passed`); a slot that is
+granted again before is an error of the pool.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import Any
 import orjson
 
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import messages as msg
+from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import LeaseState
 from tests.sim.clock import Clock, Queue
 
@@ -68,12 +71,14 @@ class FakeWorker:
         self.table: dict[int, LeaseState] = {}
         self.current = 0
         self.started_ns = 0
+        self.passed = 0
+        self._newest = 0
         self._clock = clock
         self._random = random
         self._chances = chances
         self._out = Queue(clock, say)
         self._execute = execute
-        self._inbox: deque[Lease] = deque()
+        self._lanes: tuple[deque[Lease], ...] = tuple(deque() for _ in PRIORITIES)
         self._claimed: deque[Lease] = deque()
         self._stops: set[int] = set()
         self._draining = False
@@ -91,13 +96,20 @@ class FakeWorker:
     def grant(self, effect: fx.LeaseWork) -> None:
         """The engine enters leases in the table, before the message is sent."""
         for serial in range(effect.serial, effect.serial + len(effect.nodes)):
+            lapped = serial - limits.LEASE_SLOTS
+            assert lapped <= self.passed, f"lease {serial} has the slot of {lapped}, which was not passed"
+            assert self.table.get(lapped) is not LeaseState.RUNNING, (
+                f"lease {serial} has the slot of {lapped}, which runs"
+            )
             self.table[serial] = LeaseState.LEASED
 
     def receive(self, effect: fx.LeaseWork) -> None:
         """Work arrives."""
         for i, node in enumerate(effect.nodes):
             attempt = effect.attempts[i] if effect.attempts else 1
-            self._inbox.append(Lease(effect.serial + i, effect.run, effect.kind, node, attempt, effect.items[i]))
+            lease = Lease(effect.serial + i, effect.run, effect.kind, node, attempt, effect.items[i])
+            self._lanes[effect.kind.priority].append(lease)
+        self._newest = effect.serial + len(effect.nodes) - 1
         self._go_on()
 
     def revoke(self, serials: tuple[int, ...]) -> tuple[int, ...]:
@@ -160,12 +172,13 @@ class FakeWorker:
 
     def _claim(self) -> None:
         for _ in range(self._random.choice((1, 1, 4))):
-            while self._inbox:
-                lease = self._inbox.popleft()
+            while lane := next(filter(None, self._lanes), None):
+                lease = lane.popleft()
                 if self.table[lease.serial] is LeaseState.LEASED:
                     self.table[lease.serial] = LeaseState.RUNNING
                     self._claimed.append(lease)
                     break
+        self.passed = min((lane[0].serial - 1 for lane in self._lanes if lane), default=self._newest)
 
     def _finish(self, lease: Lease, outcome: tuple[str, Any]) -> None:
         if not self.alive or self.current != lease.serial:
@@ -185,7 +198,7 @@ class FakeWorker:
                 ]
             ]
             raw = orjson.dumps([self.pid, groups])
-            self._post(msg.WorkerDone(self.number, orjson.loads(raw)[1], raw))
+            self._post(msg.WorkerDone(self.number, orjson.loads(raw)[1], raw, self.passed))
         elif what == "spawn":
             block, value = value
             raw = orjson.dumps([lease.serial, lease.run.no, lease.node, block])
@@ -194,13 +207,13 @@ class FakeWorker:
         else:
             failure = {"kind": what, "type": "builtins.ValueError", "message": str(value), "traceback": ""}
             row = [lease.serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]
-            self._post(msg.WorkerFailed(self.number, [row]))
+            self._post(msg.WorkerFailed(self.number, [row], self.passed))
         self._go_on()
 
     def _finish_again(self, lease: Lease, value: Any) -> None:
         groups = [[lease.serial, lease.run.no, [lease.node], [value], self.started_ns, [1]]]
         raw = orjson.dumps([self.pid, groups])
-        self._post(msg.WorkerDone(self.number, orjson.loads(raw)[1], raw))
+        self._post(msg.WorkerDone(self.number, orjson.loads(raw)[1], raw, self.passed))
 
     def _post(self, message: object) -> None:
         self._out.post(message)
@@ -218,7 +231,9 @@ class FakeWorker:
         failure = {"kind": kind, "type": "AttemptCancelled", "message": "stopped", "traceback": ""}
         self._post(
             msg.WorkerFailed(
-                self.number, [[serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]]
+                self.number,
+                [[serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]],
+                self.passed,
             )
         )
         self._go_on()

@@ -44,6 +44,7 @@ class World:
     """See the module. `run` ends when all that was submitted has ended, or raises."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = random = Random(seed)
         self.clock = Clock(random)
         self.disk = FakeDisk(seed)
@@ -269,7 +270,7 @@ class World:
         for number in self.core.watched():
             worker = self.workers.get(number)
             if worker is not None:
-                self.receive(msg.WorkerObserved(number, worker.current, worker.started_ns, 0, 0))
+                self.receive(msg.WorkerObserved(number, worker.current, worker.started_ns, 0, 0, passed=worker.passed))
                 if self.core is None:
                     return
         self.receive(msg.TimePassed())

@@ -94,13 +94,15 @@ class Rig:
             assert self.link.send(b"K[%d,%b]" % (self._kinds[text], text.encode()))
         return self._kinds[text]
 
-    def lease(self, kind_no: int, items: list[Any], attempts: list[int] | int = 0, run: str = "run-1") -> int:
+    def lease(
+        self, kind_no: int, items: list[Any], attempts: list[int] | int = 0, run: str = "run-1", lane: int = 2
+    ) -> int:
         """Grant and send leases; returns the first serial."""
         serial, count = self.serial, len(items)
         self.serial += count
         self.table.grant(serial, count)
         nodes = list(range(serial, serial + count))
-        frame = b"L" + orjson.dumps([[serial, 7, run, kind_no, nodes, attempts, items]])
+        frame = b"L" + orjson.dumps([[serial, 7, run, kind_no, nodes, attempts, items, lane]])
         assert self.link.send(frame)
         return serial
 

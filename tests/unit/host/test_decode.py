@@ -79,9 +79,11 @@ def test_control_frames_of_a_session() -> None:
 
 def test_what_a_worker_says_control_first() -> None:
     done = b"[7,[[1,2,[0],[5],10,[3]]]]"
-    hello, finished = decode.worker_messages(3, [b"H[7,99]"], [b"D" + done])
+    failed = b"E[7,[[2,2,1,5,9,{}]]]"
+    hello, finished, other = decode.worker_messages(3, [b"H[7,99]"], [b"D" + done, failed], 12)
     assert hello == msg.WorkerHello(3, 7)
-    assert finished == msg.WorkerDone(3, [[1, 2, [0], [5], 10, [3]]], done)
+    assert finished == msg.WorkerDone(3, [[1, 2, [0], [5], 10, [3]]], done, 12)
+    assert other == msg.WorkerFailed(3, [[2, 2, 1, 5, 9, {}]], 12)
 
 
 def test_consecutive_nodes_of_a_worker_are_unpacked_for_all_who_read() -> None:

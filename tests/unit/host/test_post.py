@@ -34,7 +34,7 @@ class Pair:
 
     def lease(self, items: list[Any]) -> None:
         run: Any = SimpleNamespace(no=7, key="run-1")
-        kind: Any = SimpleNamespace(no=3, text=b"{}")
+        kind: Any = SimpleNamespace(no=3, text=b"{}", priority=1)
         self.post.lease(LeaseWork(1, 1, run, kind, range(len(items)), None, items))
         self.post.send_leases()
 
@@ -74,13 +74,14 @@ def test_work_of_any_length_arrives_whole_and_in_order(pair: Pair, count: int, l
     assert [item for group in groups for item in group[6]] == items
     assert [node for group in groups for node in unpacked(group[4], len(group[6]))] == list(range(count))
     assert [group[0] for group in groups] == [1 + group[4] for group in groups]
+    assert {group[7] for group in groups} == {1}
 
 
 def test_a_single_task_may_be_longer_than_the_ring(pair: Pair) -> None:
     """It takes the results of very many parents; no other task can be put beside it to be halved."""
     parents = ["x" * 1000 for _ in range(2 * limits.RING_WORK_BYTES // 1000)]
     pair.lease([parents])
-    assert pair.groups() == [[1, 7, "run-1", 3, 0, 0, [parents]]]
+    assert pair.groups() == [[1, 7, "run-1", 3, 0, 0, [parents], 1]]
 
 
 def test_what_waits_for_room_keeps_the_order_of_its_lane() -> None:

@@ -171,3 +171,20 @@ def test_spawned_nodes_are_sent_before_the_result(shared: Rig) -> None:
 def test_dead_children_are_reaped_when_idle(shared: Rig) -> None:
     for child in shared.run("leave_child", 0, 0.01, 0, shape="one"):
         shared.until(lambda child=child: not Path(f"/proc/{child}").exists() or NOTHING)
+
+
+def test_a_better_class_overtakes_what_is_held(tmp_path: Path) -> None:
+    gates = [tmp_path / "first", tmp_path / "second"]
+    with Rig("asyncio", slots=1) as rig:
+        wait, add = rig.kind("wait_for_file", "one"), rig.kind("add_one_async", "one")
+        first = rig.lease(wait, [str(gates[0])], lane=0)
+        low = rig.lease(add, [1, 2], lane=3)
+        urgent = rig.lease(wait, [str(gates[1])], lane=0)
+        gates[0].touch()
+        rig.until(lambda: rig.table.started_ns(urgent) or NOTHING)
+        rig.until(lambda: rig.table.passed() == first or NOTHING)
+        assert rig.table.states(low, 3) == bytes([LeaseState.LEASED, LeaseState.LEASED, LeaseState.RUNNING])
+        gates[1].touch()
+        rig.outcome(low + 1)
+        assert rig.ended == [first, urgent, low, low + 1]
+        assert rig.table.passed() == urgent

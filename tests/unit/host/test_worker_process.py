@@ -81,7 +81,7 @@ def test_claimed_leases_run_and_revoked_ones_do_not(shared: Rig) -> None:
     revoked = shared.table.revoke([first, first + 7, first + 19])
     assert len(revoked) == 3
     assert shared.link.send(
-        b'L[[%d,7,"r",%d,%b,0,%b]]' % (first, kind, str([0] * count).encode(), str([1] * count).encode())
+        b'L[[%d,7,"r",%d,%b,0,%b,2]]' % (first, kind, str([0] * count).encode(), str([1] * count).encode())
     )
     shared.outcome(first + 18)
     assert set(range(first, first + count)) - set(shared.outcomes) == set(revoked)
@@ -455,3 +455,53 @@ def test_a_flood_is_cut_and_delays_nobody(shared: Rig) -> None:
     text = shared.output.take(first)
     assert len(text) < 70_000
     assert " bytes ..." in text
+
+
+# --- classes --------------------------------------------------------------------------------------------------------
+
+REALTIME, NORMAL, LOW = 0, 2, 3
+
+
+def test_a_better_class_overtakes_what_is_held(shared: Rig, tmp_path: Path) -> None:
+    gates = [tmp_path / "first", tmp_path / "second"]
+    wait, add = shared.kind("wait_for_file", "one"), shared.kind("add_one", "one")
+    first = shared.lease(wait, [str(gates[0])], lane=REALTIME)
+    low = shared.lease(add, list(range(5)), lane=LOW)
+    normal = shared.lease(add, [1, 2], lane=NORMAL)
+    urgent = shared.lease(wait, [str(gates[1])], lane=REALTIME)
+    gates[0].touch()
+    shared.until(lambda: shared.table.current()[0] == urgent or NOTHING)
+    assert shared.table.passed() == first, "what was overtaken still needs its slots"
+    gates[1].touch()
+    shared.outcome(low + 4)
+    assert [s for s in shared.ended if s >= first] == [first, urgent, normal, normal + 1, *range(low, low + 5)]
+    shared.until(lambda: shared.table.passed() == urgent or NOTHING)
+
+
+def test_a_better_class_overtakes_what_was_claimed_behind_a_long_task(shared: Rig, tmp_path: Path) -> None:
+    """Leases that are put back are next of their class, not next of all."""
+    gate = tmp_path / "gate"
+    wait, there = shared.kind("wait_for_file", "one"), str(tmp_path)
+    shared.run("wait_for_file", *[there] * 200, shape="one")
+    first = shared.lease(wait, [there, str(gate), *[there] * 6], lane=LOW)
+    shared.until(
+        lambda: shared.table.states(first, 8) == bytes([LeaseState.RUNNING] * 2 + [LeaseState.LEASED] * 6) or NOTHING
+    )
+    urgent = shared.lease(shared.kind("add_one", "one"), [1], lane=REALTIME)
+    gate.touch()
+    shared.outcome(first + 7)
+    assert [s for s in shared.ended if s >= first] == [first, first + 1, urgent, *range(first + 2, first + 8)]
+
+
+def test_a_stop_request_reaches_what_was_overtaken(shared: Rig, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    wait, add = shared.kind("wait_for_file", "one"), shared.kind("add_one", "one")
+    first = shared.lease(wait, [str(gate)], lane=REALTIME)
+    low = shared.lease(add, [1, 2], lane=LOW)
+    urgent = shared.lease(add, [3], lane=REALTIME)
+    shared.until(lambda: shared.table.current()[0] == first or NOTHING)
+    shared.stop(low + 1, CANCEL)
+    gate.touch()
+    assert shared.outcome(urgent) == 4
+    assert shared.outcome(low) == 2
+    assert shared.outcome(low + 1)["kind"] == "cancelled"

@@ -84,3 +84,14 @@ def test_what_a_run_has_at_the_front_can_be_dropped() -> None:
     queue.drop_first("a")
     assert len(queue) == 1
     assert queue.pop(9) == [("b", [9])]
+
+
+def test_only_classes_that_are_good_enough_are_taken() -> None:
+    queue: ReadyQueue[str] = ReadyQueue()
+    assert queue.best_class() == 4
+    queue.push(3, "a", [1, 2])
+    queue.push(1, "b", [3])
+    assert queue.best_class() == 1
+    assert queue.pop(5, 1) == [("b", [3])]
+    assert queue.pop(5, 2) == []
+    assert (queue.best_class(), queue.size) == (3, 2)

@@ -1,0 +1,62 @@
+"""What better work does at workers that are full, and which leases go from one worker to another.
+
+A worker holds work ahead, so that it never waits; it claims the best class first (`actors.worker`). Work of a better
+class therefore need not wait in the engine until a worker has room: it goes to one that is full as well, and overtakes
+there. That costs the worker a bounded amount more to hold: `PREFETCH_OVER` leases for each of its slots.
+
+Concurrency: functions of a pool. Known limit: a lease cannot overtake what runs. Where a worker is stuck in a long
+task, an idle one takes what waits behind it (`pool_size`), the best class included.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from actors.pool_worker import PoolWorker
+from actors.protocol import messages as msg
+from actors.protocol.states import WorkerState
+
+if TYPE_CHECKING:
+    from actors.pool import WorkerPool
+
+PREFETCH_OVER: Final = 1
+"""Leases of a better class, for each slot of a worker, beyond what it holds otherwise. One follows the one that runs;
+where more wait, room comes as the worker ends what it holds, and what waits is given best class first anyway."""
+
+
+def offer_over(pool: WorkerPool, best: int) -> msg.Offer | None:
+    """Room at full workers for tasks of the class `best`, the best that waits; None when there is none.
+
+    A worker has it while it holds fewer tasks of that class or a better one than `PREFETCH_OVER` allows, so that what
+    is worse is overtaken and equals wait in the engine, in order.
+    """
+    over = pool.slots * PREFETCH_OVER
+    if pool.draining or pool.holds_max <= pool.slots:  # nothing is held ahead that could be overtaken
+        return None
+    shares: list[tuple[int, int, int]] = []
+    for worker in pool.workers.values():
+        book = worker.book
+        fits = over - sum(book.held_of[: best + 1])
+        if fits > 0 and worker.state is WorkerState.READY and not (worker.stops or worker.stuck):
+            held = book.held
+            fits = min(fits, pool.holds_max + over - held, pool.tasks_max - worker.tasks - held, worker.window)
+            if fits > 0:
+                shares.append((held, worker.id, fits))
+    if not shares:
+        return None
+    return msg.Offer(pool.name, tuple((worker, fits) for _, worker, fits in sorted(shares)), best)
+
+
+def serials_to_take(worker: PoolWorker, slots: int) -> list[int]:
+    """The half of what a worker holds ahead that an idle one may take: of each class the later half.
+
+    The best class too, because it waits behind what runs. That is of the class with the lowest serial, as a rule;
+    asking for what runs does no harm.
+    """
+    lanes: dict[int, list[int]] = {}
+    for group in worker.book.groups():
+        open_here = [group.base + i for i, flag in enumerate(group.open) if flag]
+        lanes.setdefault(group.lane, []).extend(open_here)
+    oldest = min(lanes, key=lambda lane: lanes[lane][0])
+    lanes[oldest] = lanes[oldest][slots:]
+    return sorted(serial for serials in lanes.values() for serial in serials[len(serials) // 2 :])
