@@ -24,6 +24,7 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import CallerError, MissingNode, UnknownRun
+from actors.protocol.moments import moment
 from actors.protocol.states import RunState
 from actors.protocol.words import counted
 from actors.run import Run
@@ -100,6 +101,8 @@ class Queries:
         events: list[list[Any]] = [[run.created_ns, -1, "submitted", what, run.lsn]]
         events += [list(event) for event in run.rare.events if node is None or event[1] in (node, -1)]
         if node is not None:
+            if node in run.rare.due:
+                events.append([run.created_ns, node, "delayed", f"until {moment(run.rare.due[node])}", run.lsn])
             events += self._node_events(run, node)
         events.sort(key=lambda event: event[0])
         return {"events": events}

@@ -23,6 +23,7 @@ from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, NS_PER_S, Payloads, Priority, Retry, is_name, seconds_to_ns
 from runtime.reference import reference_of, refuse_unstorable
+from runtime.times import EXPIRY_RULE, is_expiry
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
 
@@ -42,6 +43,7 @@ class Options(TypedDict, total=False):
     name: str | None
     grace: float | None
     poison: int
+    expires: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class TaskOptions:
         name: Shown in tables and stories; the function's name when None.
         grace: Seconds between the steps of an escalation (cooperative, SIGTERM, SIGKILL); None for the default.
         poison: Crashes of its worker after which the task goes to dead letter.
+        expires: Seconds after its submission by which it must have started; later it fails with the kind "expired".
+            For tasks that are submitted singly. None for no limit.
 
     Raises:
         ConfigurationError: A value is out of range; all problems are named.
@@ -74,6 +78,7 @@ class TaskOptions:
     name: str | None = None
     grace: float | None = None
     poison: int = limits.POISON_CRASHES_MAX
+    expires: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.retry, int):
@@ -87,6 +92,7 @@ class TaskOptions:
             (self.payloads in get_args(Payloads), "payloads must be 'json' or 'pickle'"),
             (self.poison >= 1, "poison must be at least 1"),
             (self.name is None or is_name(self.name), NAME_RULE),
+            (self.expires is None or is_expiry(self.expires), EXPIRY_RULE),
         )
         problems = [text for holds, text in checks if not holds]
         if problems:
@@ -100,6 +106,16 @@ class TaskOptions:
             if getattr(self, f.name) == getattr(DEFAULT_OPTIONS, f.name)
         }
         return replace(self, **changed)
+
+    def without_expiry(self, what: str) -> TaskOptions:
+        """These options.
+
+        Raises:
+            ConfigurationError: They have an expiry, which would be passed over in silence here.
+        """
+        if self.expires is not None:
+            raise ConfigurationError(f"expires is for tasks that are submitted singly, not for {what}")
+        return self
 
     def with_changes(self, changes: Options) -> TaskOptions:
         """These options with some changed.
