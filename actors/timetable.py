@@ -88,7 +88,9 @@ def disarm(scheduler: Scheduler, run: Run, node: int) -> None:
 
 def fire(scheduler: Scheduler) -> None:
     """Queue what is due: at most as much as a turn may take of each clock, in order of time."""
-    places = scheduler.timers.pop_due(scheduler.now_ns) + scheduler.appointments.pop_due(scheduler.wall_ns)
+    count_max = limits.DUE_NODES_PER_TURN
+    places = scheduler.timers.pop_due(scheduler.now_ns, count_max)
+    places += scheduler.appointments.pop_due(scheduler.wall_ns, count_max)
     for no, found in groupby(places, key=itemgetter(0)):
         run = scheduler.book.live.get(no)
         if run is None:
