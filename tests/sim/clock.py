@@ -20,7 +20,6 @@ class Clock:
     def __init__(self, random: Random) -> None:
         self.now_ns = 1_000_000_000
         self.wall_offset_ns = 1_700_000_000_000_000_000
-        self.wall_max_ns = self.wall_ns
         self.random = random
         self._tickets = count()
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
@@ -29,12 +28,6 @@ class Clock:
     def wall_ns(self) -> int:
         """Wall clock: jumps with `wall_offset_ns`."""
         return self.now_ns + self.wall_offset_ns
-
-    def set_wall(self, by_ns: int) -> None:
-        """Somebody sets the wall clock."""
-        self.wall_max_ns = max(self.wall_max_ns, self.wall_ns)
-        self.wall_offset_ns += by_ns
-        self.wall_max_ns = max(self.wall_max_ns, self.wall_ns)
 
     def at(self, due_ns: int, action: Callable[[], None]) -> None:
         """Do this at that time."""
@@ -46,7 +39,6 @@ class Clock:
             return False
         due_ns, _, action = heapq.heappop(self._heap)
         self.now_ns = max(self.now_ns, due_ns)
-        self.wall_max_ns = max(self.wall_max_ns, self.wall_ns)
         action()
         return True
 

@@ -74,7 +74,7 @@ class Oracle:
     def _check_times(submission: Submission, user: User) -> None:
         clock = user.world.clock
         if submission.due_ns and (submission.appointed or not user.world.jumps):
-            assert clock.wall_max_ns >= submission.due_ns, f"{submission.seq} is executed before it is due"
+            assert clock.wall_ns >= submission.due_ns, f"{submission.seq} is executed before it is due"
         if submission.expires_ns and not user.world.jumps:
             late_ns = clock.wall_ns - submission.expires_ns
             assert late_ns <= EXPIRY_SLACK_NS, f"{submission.seq} is executed {late_ns} ns after it expired"

@@ -156,9 +156,9 @@ class User:
         """A single task as it is submitted now: every other one with times."""
         seq, times = submission.seq, self._times
         row = [seq, 1, seq]
-        due = times.randrange(-5_000_000, 40_000_000) if times.random() < 0.3 else None
-        expires = times.randrange(1_000_000, 60_000_000) if times.random() < 0.3 else None
-        submission.appointed = due is not None and times.random() < 0.5
+        due = times.randrange(-5_000_000, 100_000_000) if times.random() < 0.5 else None
+        expires = times.choice((500_000, 5_000_000, 60_000_000)) if times.random() < 0.5 else None
+        submission.appointed = due is not None and times.random() < (0.9 if self.world.jumps else 0.3)
         wall_ns = self.world.clock.wall_ns
         if due is not None:
             submission.due_ns = wall_ns + due
@@ -167,6 +167,12 @@ class User:
         if due is not None or expires is not None:
             row += [submission.due_ns or None, submission.expires_ns or None, int(submission.appointed)]  # type: ignore[list-item]
         return msg.TasksSubmitted(self.session, [row], orjson.dumps([row]))
+
+    def note_due(self) -> None:
+        """Somebody sets the wall clock: what was due by now may start whatever the clock says then."""
+        for submission in self.submissions.values():
+            if submission.due_ns <= self.world.clock.wall_ns:
+                submission.due_ns = 0
 
     def _send(self, seq: int) -> None:
         self._sent = max(self._sent, seq)

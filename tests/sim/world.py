@@ -104,10 +104,12 @@ class World:
 
     def _plan_jump(self, random: Random) -> None:
         def jump() -> None:
-            self.clock.set_wall(random.randrange(-3_000_000_000, 3_000_000_000))
-            self._plan_jump(random)
+            self.user.note_due()
+            self.clock.wall_offset_ns += random.randrange(-3_000_000_000, 3_000_000_000)
+            if random.random() < 0.97:
+                self._plan_jump(random)
 
-        self.clock.at(self.clock.now_ns + random.randrange(1_000_000, 2_000_000_000), jump)
+        self.clock.at(self.clock.now_ns + random.randrange(1_000_000, 20_000_000), jump)
 
     def _read_again(self) -> None:
         """What was told to the end is what the log says, also where nothing was killed."""
