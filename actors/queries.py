@@ -101,9 +101,10 @@ class Queries:
         events: list[list[Any]] = [[run.created_ns, -1, "submitted", what, run.lsn]]
         events += [list(event) for event in run.rare.events if node is None or event[1] in (node, -1)]
         if node is not None:
-            if node in run.rare.due:
-                events.append([run.created_ns, node, "delayed", f"until {moment(run.rare.due[node])}", run.lsn])
             events += self._node_events(run, node)
+        for delayed, due in run.rare.due.items():
+            if node in (None, delayed):
+                events.append([run.created_ns, delayed, "delayed", f"until {moment(due)}", run.lsn])
         events.sort(key=lambda event: event[0])
         return {"events": events}
 
