@@ -66,8 +66,8 @@ def on_tasks(scheduler: Scheduler, message: msg.TasksSubmitted) -> None:
     numbers = list(dict.fromkeys(row[1] for row in rows))
     refusals = {no: why for no in numbers if (why := _refusal(scheduler, message.session, no)) is not None}
     wall_ns = scheduler.wall_ns
-    several = any(timetable.is_later(row, wall_ns) for row in rows) if _timed(rows) else False
-    if not (refusals or several):
+    mixed = _timed(rows) and len({timetable.is_later(row, wall_ns) for row in rows}) > 1
+    if not (refusals or mixed):
         whole = len(rows) == len(message.tasks)
         _enter_tasks(scheduler, message.session, rows, numbers, message.raw if whole else orjson.dumps(rows))
         return

@@ -90,6 +90,39 @@ def test_tasks_that_wait_for_long_do_not_keep_a_bundle_from_ending() -> None:
     assert [state(rig, seq).name for seq in (1, 2, 3, 4)] == ["SUCCEEDED", "BACKOFF", "BACKOFF", "SUCCEEDED"]
 
 
+def test_rows_of_one_run_are_logged_as_they_came() -> None:
+    rig = rig_with_clock()
+    rows = [[seq, 1, seq, rig.wall_ns + 3600 * S] for seq in (1, 2)]
+    raw = orjson.dumps(rows).replace(b",", b", ")
+    rig.say(msg.KindDefined("s", 1, kind()), msg.TasksSubmitted("s", rows, raw))
+    assert [r.payload.endswith(raw + b"]") for r in rig.records if r.type == RecordType.SUBMITTED] == [True]
+
+
+def test_refused_and_delayed_tasks_of_one_message_find_their_places() -> None:
+    rig = rig_with_clock()
+    later = rig.wall_ns + 3600 * S
+    rows = [[1, 1, 0, later], [2, 7, 0, later], [3, 7, 0], [4, 1, 0], [5, 1, 0, later, later + S]]
+    rig.say(msg.KindDefined("s", 1, kind()), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    assert [body[0] for body in rig.told("J")] == [2, 3]
+    assert [state(rig, seq).name for seq in (1, 4, 5)] == ["BACKOFF", "LEASED", "BACKOFF"]
+    assert [run.seq for run in recovered(rig, 5, rig.wall_ns).book.live.values()] == [1, 4, 5]
+
+
+def test_an_attempt_after_the_time_came_is_read_back_as_one() -> None:
+    rig = rig_with_clock()
+    submit(rig, [S, None, 1], [S // 2], retry={"max_attempts": 3, "base_ns": 60 * S, "jitter": False})
+    rig.later(2 * S)
+    (worker, serial, node), (_, other, second) = rig.leases()
+    rig.fail(worker, serial, node)
+    rig.succeed(worker, other, second)
+    scheduler = recovered(rig, 5, rig.wall_ns)
+    (run,) = scheduler.book.live.values()
+    assert {NodeState(s).name for s in run.state} == {"BACKOFF", "SUCCEEDED"}
+    due = scheduler.timers.next_ns()
+    assert due is not None
+    assert 59 * S < due < 61 * S
+
+
 def test_a_time_in_the_past_is_now() -> None:
     rig = rig_with_clock()
     submit(rig, [-3600 * S, None, 1])
