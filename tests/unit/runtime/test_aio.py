@@ -110,10 +110,11 @@ def test_many_at_once(tmp_path: Path) -> None:
 def test_a_task_has_times(tmp_path: Path) -> None:
     async def scene(rt: AsyncRuntime) -> None:
         delayed = await rt.submit(add_one, 1, delay=0.05, expires=60)
-        tomorrow = rt.submit_nowait(add_one, 1, due=datetime.now(UTC) + timedelta(days=1))
+        nowait = rt.submit_nowait(add_one, 1, delay=0.05)
+        tomorrow = await rt.submit(add_one, 1, due=datetime.now(UTC) + timedelta(days=1))
         assert (await tomorrow.why()).startswith("it waits for its time: ")
         assert await tomorrow.cancel()
-        assert await delayed == 2
+        assert (await delayed, await nowait) == (2, 2)
 
     play(tmp_path, scene)
 
