@@ -7,11 +7,13 @@ and not entered twice, so a session may send what it is not sure of.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from actors import timetable
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.errors import MainspringError, ProtocolError
@@ -19,6 +21,7 @@ from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import Kind
 from actors.protocol.records import RecordType
 from actors.run import Run
+from actors.state_column import READY, where
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
@@ -62,11 +65,17 @@ def on_tasks(scheduler: Scheduler, message: msg.TasksSubmitted) -> None:
         return
     numbers = list(dict.fromkeys(row[1] for row in rows))
     refusals = {no: why for no in numbers if (why := _refusal(scheduler, message.session, no)) is not None}
-    if not refusals:
+    wall_ns = scheduler.wall_ns
+    mixed = _timed(rows) and len({timetable.is_later(row, wall_ns) for row in rows}) > 1
+    if not (refusals or mixed):
         whole = len(rows) == len(message.tasks)
         _enter_tasks(scheduler, message.session, rows, numbers, message.raw if whole else orjson.dumps(rows))
         return
-    for number, group in groupby(rows, key=lambda row: row[1] if row[1] in refusals else None):
+
+    def belongs(row: list[Any]) -> tuple[int | None, bool]:
+        return row[1] if row[1] in refusals else None, timetable.is_later(row, wall_ns)
+
+    for (number, _), group in groupby(rows, key=belongs):
         part = list(group)
         if number is None:
             known = list(dict.fromkeys(row[1] for row in part))
@@ -82,18 +91,33 @@ def _enter_tasks(scheduler: Scheduler, session: str, rows: list[list[Any]], numb
     run = admit_tasks(scheduler, session, kinds, kind_of, rows)
     _log_submission(scheduler, b"T", run, numbers, body)
     _ack(scheduler, session, rows[-1][0])
-    scheduler.queue(run, range(run.size))
+    _begin(scheduler, run, range(run.size))
+
+
+def _timed(rows: list[list[Any]]) -> bool:
+    """Whether a row has times."""
+    return max(map(len, rows)) > timetable.PLAIN_COLUMNS
+
+
+def _begin(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> None:
+    """Queue those of a new run's first nodes that do not wait for their time."""
+    if run.rare.due or run.rare.expires:
+        timetable.arm(scheduler, run)
+        nodes = where(run.state, READY)
+    scheduler.queue(run, nodes)
 
 
 def admit_tasks(
     scheduler: Scheduler, session: str, kinds: list[Kind], kind_of: list[int] | None, rows: list[list[Any]]
 ) -> Run:
-    """Enter single tasks as one bundle; rows are [seq, kind number, item]."""
+    """Enter single tasks as one bundle; rows are [seq, kind number, item] and, where a task has them, its times."""
     seq = rows[0][0]
     key = f"{session}-{seq}"
     run = Run.of_tasks(
         scheduler.book.next_no(), key, session, seq, scheduler.wall_ns, kinds, kind_of, [row[2] for row in rows]
     )
+    if _timed(rows):
+        timetable.enter(run, rows, scheduler.wall_ns)
     scheduler.book.add(run, rows[-1][0])
     return run
 
@@ -140,7 +164,7 @@ def on_graph(scheduler: Scheduler, message: msg.GraphSubmitted) -> None:
     head = orjson.dumps([message.session, run.no, run.created_ns, message.seq])
     run.lsn = scheduler.log(RecordType.SUBMITTED, b"G" + len(head).to_bytes(4, "little") + head + message.raw)
     _ack(scheduler, message.session, message.seq)
-    scheduler.queue(run, run.roots())
+    _begin(scheduler, run, run.roots())
     scheduler.finish_if_over(run)
 
 
@@ -149,6 +173,8 @@ def admit_graph(scheduler: Scheduler, session: str, seq: int, header: dict[str, 
     key = header.get("run_id") or f"{session}-{seq}"
     run = Run.of_graph(scheduler.book.next_no(), key, session, seq, scheduler.wall_ns, kinds, columns)
     run.name = header.get("name") or ""
+    if header.get("times"):
+        timetable.enter(run, [[seq, 0, None, *header["times"]]], scheduler.wall_ns)
     scheduler.book.add(run, seq)
     scheduler.book.weigh(run, sum(header["columns"].values()))
     return run

@@ -107,6 +107,7 @@ class EngineCore:
         """The first part of a turn: who works on what. Its effects need not wait for the log, so workers begin while
         `commit`, which must follow, has the rest logged and told."""
         self._now_ns, self._wall_ns = now_ns, wall_ns
+        self.scheduler.set_time(now_ns, wall_ns)  # it may only give work in this turn
         queue = list(events)
         if not queue or self.unfinished:
             queue.append(msg.TimePassed())

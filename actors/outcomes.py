@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import consequences, growth
+from actors import consequences, growth, timetable
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import HandlerMissing
 from actors.protocol.kinds import Kind
+from actors.protocol.moments import moment
 from actors.protocol.places import packed
 from actors.protocol.records import RecordType
 from actors.protocol.states import FailureKind, NodeState
@@ -121,14 +122,14 @@ def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     kind = run.kind(node)
     attempt = run.rare.attempts.get(node, 0) + 1
     run.rare.give_up_spawned(node)
-    what = failure["kind"]
+    what, late = failure["kind"], timetable.has_expired(scheduler, run, node)
     if run.state[node] == CANCELLING or what == FailureKind.CANCELLED:
         end(scheduler, run, node, CANCELLED, attempt, failure, message)
     elif what == FailureKind.SKIPPED:
         end(scheduler, run, node, SKIPPED, attempt, failure, message)
-    elif what == FailureKind.NO_HANDLER and scheduler.missing_handler == "park":
+    elif what == FailureKind.NO_HANDLER and scheduler.missing_handler == "park" and not late:
         _park(scheduler, run, node, failure)
-    elif _tries_again(scheduler, run, node, kind, what, attempt):
+    elif _tries_again(scheduler, run, node, kind, what, attempt) and not late:
         _back_off(scheduler, run, node, kind, attempt, failure, message)
     else:
         end(scheduler, run, node, FAILED, attempt, failure, message)
@@ -185,6 +186,20 @@ def end(
         consequences.go_on(scheduler)
 
 
+def end_expired(scheduler: Scheduler, run: Run, node: int) -> None:
+    """End a node that waits: nobody started it in time."""
+    timetable.disarm(scheduler, run, node)
+    run.stirred = True  # it may still be in the queue
+    expired_ns = scheduler.wall_ns - scheduler.now_ns + abs(run.rare.expires[node])
+    failure = {
+        "kind": str(FailureKind.EXPIRED),
+        "type": "",
+        "message": f"no attempt had started by {moment(expired_ns)}, when it expired",
+        "traceback": "",
+    }
+    end(scheduler, run, node, FAILED, run.rare.attempts.get(node, 0), failure, None)
+
+
 def _park(scheduler: Scheduler, run: Run, node: int, failure: dict[str, Any]) -> None:
     run.move(node, PARKED)
     kind, why = run.kind(node), brief(failure)
@@ -235,8 +250,11 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
     stopped = [n for n in message.nodes if message.run.state[n] == CANCELLING]
     count = counted(len(message.nodes), "node")
     scheduler.note(message.run, message.nodes[0], "returned", f"{count} to the queue: {message.cause}")
+    late = {node for node in back if timetable.has_expired(scheduler, message.run, node)}
     if back:
-        scheduler.queue(message.run, back, front=True)
+        scheduler.queue(message.run, [n for n in back if n not in late] if late else back, front=True)
+    for node in sorted(late):
+        end_expired(scheduler, message.run, node)
     for node in stopped:
         end(
             scheduler,
@@ -295,7 +313,7 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
 def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:
     """Cancel what waits, and tell so; returns the leased nodes, which must be stopped."""
     for waiting in where(run.state, BACKOFF) if node is None else (node,):
-        scheduler.timers.cancel((run.no, waiting))
+        timetable.disarm(scheduler, run, waiting)
     told = range(run.size) if node is None else (node,)
     ended = [] if run.is_graph else [n for n in told if run.state[n] in WAITING]
     leased = run.cancel_all() if node is None else run.cancel_one(node)

@@ -26,6 +26,7 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import CallerError, MissingNode, UnknownRun
 from actors.protocol.kinds import PRIORITIES
+from actors.protocol.moments import moment
 from actors.protocol.states import RunState
 from actors.protocol.words import counted
 from actors.run import Run
@@ -103,6 +104,9 @@ class Queries:
         events += [list(event) for event in run.rare.events if node is None or event[1] in (node, -1)]
         if node is not None:
             events += self._node_events(run, node)
+        for delayed, due in run.rare.due.items():
+            if node in (None, delayed):
+                events.append([run.created_ns, delayed, "delayed", f"until {moment(due)}", run.lsn])
         events.sort(key=lambda event: event[0])
         return {"events": events}
 

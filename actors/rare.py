@@ -22,11 +22,14 @@ class Rare:
     """
 
     __slots__ = (
+        "appointed",
         "attempts",
         "backoff_until",
         "crashes",
+        "due",
         "ended",
         "events",
+        "expires",
         "failures",
         "parked",
         "progress",
@@ -45,6 +48,12 @@ class Rare:
         """Why nodes are parked."""
         self.backoff_until: dict[int, int] = {}
         """When the next attempt starts, wall clock."""
+        self.due: dict[int, int] = {}
+        """Before when nodes that were submitted with a delay or a due time do not start, wall clock."""
+        self.appointed: set[int] = set()
+        """Those of them whose time is one of the day, not an interval."""
+        self.expires: dict[int, int] = {}
+        """After when no attempt starts: see `actors.timetable`."""
         self.spawned: dict[int, tuple[dict[str, Any], list[Kind]]] = {}
         """Blocks that running nodes will add when they succeed, with their kinds."""
         self.refused: dict[int, MainspringError] = {}
@@ -64,10 +73,13 @@ class Rare:
             self.refused.pop(node, None)
 
 
+_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset()}
+
+
 def _refusing() -> Rare:
     rare = Rare()
     for name in Rare.__slots__:
-        setattr(rare, name, () if name == "events" else MappingProxyType({}))
+        setattr(rare, name, _SHARED.get(name, MappingProxyType({})))
     return rare
 
 

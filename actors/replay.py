@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, outcomes, wave
+from actors import admission, outcomes, timetable, wave
 from actors.growth import attach_spawned
 from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.policy.ready import ReadyQueue
@@ -99,10 +99,8 @@ class Replay:
         run.counts()
         for node in where(run.state, PARKED):
             run.move(node, READY)
+        timetable.arm(scheduler, run)
         scheduler.queue(run, where(run.state, READY))
-        for node in where(run.state, BACKOFF):
-            wait = max(0, run.rare.backoff_until.get(node, 0) - scheduler.wall_ns)
-            scheduler.timers.set((run.no, node), scheduler.now_ns + wait)
         for node in where(run.state, CANCELLING):
             outcomes.end(
                 scheduler,

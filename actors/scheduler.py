@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, consequences, growth, outcomes
+from actors import admission, consequences, expiry, growth, outcomes, timetable
 from actors.books import RunBook
 from actors.consequences import Spreading
 from actors.policy.parking import Parking
@@ -37,7 +37,7 @@ from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
 from actors.run import Run
 from actors.standing import Standing
-from actors.state_column import BACKOFF, CANCELLED, READY, where
+from actors.state_column import CANCELLED, where
 
 PROGRESS_EVERY_NS: Final = 100_000_000
 FLOOR_EVERY_RECORDS: Final = 4096
@@ -64,7 +64,9 @@ class Scheduler:
         self.lsn = 0
         self.draining = False
         self.missing_handler = missing_handler
-        self.timers: Timers[tuple[int, int]] = Timers()
+        self.timers: Timers[tuple[int, int]] = Timers()  # monotonic, as all but the next
+        self.appointments: Timers[tuple[int, int]] = Timers()  # on the wall clock: tasks due at a time of day
+        self.expiries: Timers[int] = Timers()
         self.parking = Parking()
         self.handlers_announced: set[tuple[str, str]] = set()
         """Node type and name of handlers whose absence was said; at most KINDS_MAX, then it is said again."""
@@ -96,7 +98,7 @@ class Scheduler:
         self.wave_edges_left = self.wave_edges_max
         for message in batch:
             self._on[type(message)](self, message)
-        if self.timers:
+        if self.timers or self.appointments or self.expiries:
             self._fire_timers()
         if self.parking:
             outcomes.look_for_handlers(self)
@@ -128,7 +130,7 @@ class Scheduler:
         queue = self.ready[message.node_type]
         for worker, count in message.shares:
             for run, waiting in queue.pop(count, message.worst):
-                nodes = run.lease(waiting)
+                nodes = run.lease(timetable.unexpired(self, run, waiting) if run.rare.expires else waiting)
                 if nodes:
                     self._grant(worker, run, nodes)
                 elif run.cancel_asked:
@@ -228,6 +230,8 @@ class Scheduler:
             return
         self.stirred.pop(run.no, None)
         self.ended_ns[run.no] = self.wall_ns
+        if run.rare.expires:
+            self.expiries.cancel(run.no)
         told = self.watchers.pop(run.no, set())
         if run.is_graph:
             self.note(run, -1, f"run {run.run_state()}", "")
@@ -236,15 +240,10 @@ class Scheduler:
             self.tell(session, "N", [self._ending(run)])
 
     def _fire_timers(self) -> None:
-        for no, node in self.timers.pop_due(self.now_ns):
-            run = self.book.live.get(no)
-            if run is not None and run.state[node] == BACKOFF:
-                run.move(node, READY)
-                run.own_rare().backoff_until.pop(node, None)
-                self.queue(run, [node])
-        due = self.timers.next_ns()
-        if due is not None:
-            self._out.append(fx.WakeAt(due))
+        timetable.fire(self)
+        if self.expiries:
+            expiry.expire(self)
+        timetable.wake(self)
 
     def _report_progress(self) -> None:
         if self.now_ns < self._progress_due_ns:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from actors import timetable
 from actors.at_workers import holder_of, split_counts
+from actors.protocol.moments import moment
 from actors.protocol.states import NodeState
 from actors.protocol.words import counted
 from actors.run import Run
@@ -44,7 +46,7 @@ class Reasons:
         pending, ready, running, *_ = split_counts(run.counts(), runs)
         text = (
             f"it is under way: {counted(running, 'node runs', 'nodes run')}, {counted(ready, 'waits', 'wait')} for a "
-            f"worker or a retry, {counted(pending, 'waits', 'wait')} for parents"
+            f"worker, a retry or their time, {counted(pending, 'waits', 'wait')} for parents"
         )
         parked = run.state.find(PARKED)
         return text + (f"; node {run.node_id(parked)}: {self.of_node(run, parked)}" if parked >= 0 else "")
@@ -55,18 +57,33 @@ class Reasons:
         if state == PENDING:
             return self._of_pending(run, node)
         if state == READY:
-            return self._of_ready(run, node)
+            return self._of_ready(run, node) + self._expiry(run, node)
         if state == BACKOFF:
-            due = run.rare.backoff_until.get(node, self._wall_ns)
-            wait_s = max(0, due - self._wall_ns) / 1e9
-            return f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_s:.3f} s"
+            return self._of_waiting(run, node)
         if state == PARKED:
-            return f"no handler: {run.rare.parked.get(node, '')}"
+            return f"no handler: {run.rare.parked.get(node, '')}{self._expiry(run, node)}"
         if state in (LEASED, CANCELLING):
             return self._of_held(run, node)
         failure = run.failure(node)
         detail = f": {failure.get('message', '')}" if failure else ""
         return f"it ended: {NodeState(state).name.lower()}{detail}"
+
+    def _of_waiting(self, run: Run, node: int) -> str:
+        scheduler = self._core.scheduler
+        if timetable.has_expired(scheduler, run, node):
+            return "it has expired; its end is being recorded"
+        wait_ns = timetable.wait_ns(scheduler, run, node)
+        if node in run.rare.backoff_until:
+            failed = f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_ns / 1e9:.3f} s"
+            return failed + self._expiry(run, node)
+        when = f"{moment(self._wall_ns + wait_ns)} (in {wait_ns / 1e9:.1f} s)"
+        return f"it waits for its time: {when}{self._expiry(run, node)}"
+
+    def _expiry(self, run: Run, node: int) -> str:
+        expires_ns = run.rare.expires.get(node)
+        if expires_ns is None:
+            return ""
+        return f"; it expires in {max(0, abs(expires_ns) - self._now_ns) / 1e9:.1f} s unless it starts before"
 
     def _of_pending(self, run: Run, node: int) -> str:
         waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]

@@ -3,9 +3,9 @@
 A `Plan` is what is known of one function with one set of options: its task kinds by shape, numbered in the session.
 It is found by one dictionary look-up, so that a submission costs little more than encoding its argument.
 
-Options and arguments. `priority`, `timeout`, `run_id`, `tenant`, `concurrency_key`, `rate_key` and `rate_cost` may be
-given as keywords of `submit` and go to the scheduler, unless the handler itself has a parameter of that name, or takes
-`**kwargs`: then they are the handler's. `rt.options(...)` never mixes the two.
+Options and arguments. `priority`, `timeout`, `run_id`, `tenant`, `concurrency_key`, `rate_key`, `rate_cost` and the
+times (`runtime.times`) may be given as keywords of `submit` and go to the scheduler, unless the handler itself has a
+parameter of that name, or takes `**kwargs`: then they are the handler's. `rt.options(...)` never mixes the two.
 
 Concurrency: any thread. Two threads that meet a function first may both define its kinds; the engine takes equal kinds
 for one.
@@ -23,7 +23,7 @@ from actors.protocol.graph import encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import SHARING, Shape
 from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, refuse_long_item, shape_of
-from runtime.config import RuntimeConfig
+from runtime.config import RuntimeConfig, seconds_to_ns
 from runtime.flow import Flow
 from runtime.host.client import EngineClient
 from runtime.host.decode import BLOB_MARK, SEQ_BYTES
@@ -40,8 +40,9 @@ from runtime.registry import (
     positional_names,
     split_partial,
 )
+from runtime.times import NO_TIMES, TIME_OPTIONS, Times, tail_of, times_of
 
-SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING})
+SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING}) | TIME_OPTIONS
 RUN_ID_BYTES_MAX: Final = 120
 """A run id names a folder, so it must fit into a file name together with what is put behind it."""
 _UNKNOWN: Final = -1
@@ -53,13 +54,14 @@ class Plan:
     `one` and `many` are the numbers of its kinds of shape "one" and "args", kept apart because they are needed often.
     """
 
-    __slots__ = ("dispatch", "fn", "many", "numbers", "one", "options", "own_options", "pickle")
+    __slots__ = ("dispatch", "expires_ns", "fn", "many", "numbers", "one", "options", "own_options", "pickle")
 
     def __init__(self, dispatch: Dispatch, fn: Callable[..., Any], options: TaskOptions) -> None:
         self.dispatch = dispatch
         self.fn = fn
         self.options = options
         self.pickle = options.payloads == "pickle"
+        self.expires_ns = seconds_to_ns(options.expires)
         self.numbers: dict[str, int] = {}
         self.own_options = SUBMIT_OPTIONS - _taken_by(fn)
         self.one = self.many = _UNKNOWN
@@ -141,7 +143,14 @@ class Dispatch:
 
     # --- single tasks ---------------------------------------------------------------------------------------------
 
-    def send(self, make: Callable[..., Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    def send(
+        self,
+        make: Callable[..., Any],
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Any,
+        times: Times = NO_TIMES,
+    ) -> Any:
         """Submit a call whose values are small.
 
         Args:
@@ -149,6 +158,7 @@ class Dispatch:
             fn: Task, function or partial.
             args: Positional arguments.
             kwargs: Keyword arguments, with or without options.
+            times: Those of a call whose options were taken out.
 
         Returns:
             The handle.
@@ -162,8 +172,8 @@ class Dispatch:
             plan = self.plans[fn]
         except (KeyError, TypeError):
             plan = self.plan(fn)
-        if kwargs:
-            return self._send_call(make, plan, args, kwargs)
+        if kwargs or times is not NO_TIMES or plan.expires_ns is not None:
+            return self._send_call(make, plan, args, kwargs, times)
         if len(args) == 1:
             item = self.codec.encode(args[0], pickle=plan.pickle, blob_key=ANY_KEY)
             if plan.one < 0:
@@ -176,16 +186,26 @@ class Dispatch:
             plan.many = plan.number("args")
         return self.client.send_task(plan.many, item, make(self.client))
 
-    def _send_call(self, make: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _send_call(
+        self, make: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], times: Times
+    ) -> Any:
         if kwargs and not plan.own_options.isdisjoint(kwargs):
-            other, run_id, rest = self._split_options(plan, kwargs)
+            other, run_id, times, rest = self._split_options(plan, kwargs)
             if run_id is not None:
-                return other.send_named(make, plan.fn, args, rest, run_id)
-            return other.send(make, plan.fn, args, rest)
+                return other.send_named(make, plan.fn, args, rest, run_id, times)
+            return other.send(make, plan.fn, args, rest, times)
+        tail = tail_of(times.columns(plan.expires_ns))
         item = encode_call(self.codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
-        return self.client.send_task(plan.number(shape_of(args, kwargs)), item, make(self.client))
+        return self.client.send_task(plan.number(shape_of(args, kwargs)), item, make(self.client), tail)
 
-    def send_large(self, make: Callable[..., Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    def send_large(
+        self,
+        make: Callable[..., Any],
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Any,
+        times: Times = NO_TIMES,
+    ) -> Any:
         """Submit a call with values that become files. Writes them: may take as long as the disk does.
 
         What a crash leaves behind: files that no run names; the next start removes them.
@@ -193,19 +213,18 @@ class Dispatch:
         fn, args, kwargs = with_partial(fn, args, kwargs)
         plan = self.plan(fn)
         if kwargs and not plan.own_options.isdisjoint(kwargs):
-            other, run_id, rest = self._split_options(plan, kwargs)
-            if run_id is None:
-                return other.send_large(make, fn, args, rest)
+            other, run_id, times, rest = self._split_options(plan, kwargs)
+            if run_id is not None:
+                return other.send_named(make, fn, args, rest, run_id, times)
+            return other.send_large(make, fn, args, rest, times)
+        tail = tail_of(times.columns(plan.expires_ns))
         number = plan.number(shape_of(args, kwargs))
         client = self.client
 
         def frame(seq: int) -> bytes:
             key = f"{client.session}-{seq}"
-            return b"T[%d,%d,%b]" % (
-                seq,
-                number,
-                encode_call(client.codec, args, kwargs, pickle=plan.pickle, blob_key=key),
-            )
+            item = encode_call(client.codec, args, kwargs, pickle=plan.pickle, blob_key=key)
+            return b"T[%d,%d,%b%b]" % (seq, number, item, tail)
 
         handle = make(client)
         client.send_made(handle, frame)
@@ -218,6 +237,7 @@ class Dispatch:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         run_id: str,
+        times: Times,
     ) -> Any:
         """Submit a single task as a run with a chosen id: a graph of one node."""
         check_run_id(run_id)
@@ -226,18 +246,23 @@ class Dispatch:
         item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
         builder = GraphBuilder()
         builder.add(0, item=item)
-        container = encode(builder.finish(), {"name": kind["name"], "kinds": [kind], "run_id": run_id})
+        header: dict[str, Any] = {"name": kind["name"], "kinds": [kind], "run_id": run_id}
+        columns = times.columns(plan.expires_ns)
+        if columns:
+            header["times"] = columns
+        container = encode(builder.finish(), header)
         handle = make(self.client, run_id)
         self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))
         return handle
 
-    def _split_options(self, plan: Plan, kwargs: dict[str, Any]) -> tuple[Dispatch, str | None, dict[str, Any]]:
-        """The options among the keywords, as a dispatch that has them; the run id; the handler's keywords."""
-        changes = {name: kwargs[name] for name in plan.own_options & kwargs.keys() if name != "run_id"}
+    def _split_options(self, plan: Plan, kwargs: dict[str, Any]) -> tuple[Dispatch, str | None, Times, dict[str, Any]]:
+        """The options among the keywords, as a dispatch that has them; run id and times; the handler's keywords."""
+        given = {name: kwargs[name] for name in plan.own_options & kwargs.keys()}
         rest = {name: value for name, value in kwargs.items() if name not in plan.own_options}
-        run_id = kwargs.get("run_id") if "run_id" in plan.own_options else None
-        other = self.with_options(changes) if changes else self  # type: ignore[arg-type]  # a subset of Options
-        return other, run_id, rest
+        run_id = given.pop("run_id", None)
+        asked = {name: given.pop(name) for name in TIME_OPTIONS & given.keys()}
+        other = self.with_options(given) if given else self  # type: ignore[arg-type]  # a subset of Options
+        return other, run_id, times_of(asked) if asked else NO_TIMES, rest
 
     # --- flows ----------------------------------------------------------------------------------------------------
 
@@ -252,6 +277,7 @@ class Dispatch:
         """
         if run_id is not None:
             check_run_id(run_id)
+        DEFAULT_OPTIONS.with_changes(self.changes).without_expiry("flows")
         client = self.client
         made = None
         if not flow.has_large_values:

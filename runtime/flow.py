@@ -286,7 +286,7 @@ class Flow:
         options = own if self._defaults is DEFAULT_OPTIONS else own.or_else(self._defaults)
         if trigger is not None:
             options = options.with_changes({"trigger": trigger})
-        row = _Row(fn, options)
+        row = _Row(fn, options.without_expiry("nodes of a flow"))
         if not isinstance(fn, Hashable):
             self._kind(row, "args")  # says why it cannot be a handler
         if len(self._rows) >= limits.PLANS_MAX:

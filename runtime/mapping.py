@@ -119,6 +119,7 @@ class Mapping:
         window = window or limits.MAP_WINDOW_ITEMS
         fn, first, named = split_partial(fn)
         plan = dispatch.plan(fn)
+        plan.options.without_expiry("map")
         shape, self._encode = _encoder(plan.pickle, first, named, len(iterables))
         self._number = plan.number(shape)
         self._dispatch = dispatch

@@ -24,6 +24,7 @@ from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, NS_PER_S, Payloads, Priority, Retry, seconds_to_ns
 from runtime.reference import reference_of, refuse_unstorable
+from runtime.times import EXPIRY_RULE, is_expiry
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
 
@@ -47,6 +48,7 @@ class Options(TypedDict, total=False):
     concurrency_key: str | None
     rate_key: str | None
     rate_cost: float
+    expires: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class TaskOptions:
             once. None for nothing.
         rate_key: What it calls, such as a service; `rates={"api": Rate(10)}` says how often. None for nothing.
         rate_cost: How many of the calls that `rate_key` allows it takes.
+        expires: Seconds after its submission by which it must have started; later it fails with the kind "expired".
+            For tasks that are submitted singly. None for no limit.
 
     Raises:
         ConfigurationError: A value is out of range; all problems are named.
@@ -88,6 +92,7 @@ class TaskOptions:
     concurrency_key: str | None = None
     rate_key: str | None = None
     rate_cost: float = 1.0
+    expires: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.retry, int):
@@ -105,6 +110,7 @@ class TaskOptions:
             (self.concurrency_key is None or is_name(self.concurrency_key), f"concurrency_key: {NAME_RULE}"),
             (self.rate_key is None or is_name(self.rate_key), f"rate_key: {NAME_RULE}"),
             (is_cost(self.rate_cost), RATE_COST_RULE),
+            (self.expires is None or is_expiry(self.expires), EXPIRY_RULE),
         )
         problems = [text for holds, text in checks if not holds]
         if problems:
@@ -118,6 +124,16 @@ class TaskOptions:
             if getattr(self, f.name) == getattr(DEFAULT_OPTIONS, f.name)
         }
         return replace(self, **changed)
+
+    def without_expiry(self, what: str) -> TaskOptions:
+        """These options.
+
+        Raises:
+            ConfigurationError: They have an expiry, which would be passed over in silence here.
+        """
+        if self.expires is not None:
+            raise ConfigurationError(f"expires is for tasks that are submitted singly, not for {what}")
+        return self
 
     def with_changes(self, changes: Options) -> TaskOptions:
         """These options with some changed.

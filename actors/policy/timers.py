@@ -1,12 +1,13 @@
 """Timers of one actor: what is due, in order of time; a key may be moved or cancelled.
 
-Time enters as an argument. O(log n) for each operation (`sortedcontainers`).
+Time enters as an argument. O(log n) for each operation (`sortedcontainers`). A timer is one tuple, in the order and
+under its key, so that a hundred thousand of them stay small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sortedcontainers import SortedList
 
@@ -14,53 +15,46 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Timers(Generic[K]):
-    """At most one timer per key."""
+    """At most one timer per key. Timers of one time are due in the order in which they were armed."""
 
     def __init__(self) -> None:
-        self._due: dict[K, int] = {}
-        self._order: SortedList[tuple[int, int]] = SortedList()
-        self._keys: dict[int, K] = {}
-        self._tickets: dict[K, int] = {}
+        self._armed: dict[K, tuple[int, int, K]] = {}
+        self._order: SortedList[Any] = SortedList()  # (due, ticket, key); no two tickets are equal
         self._next_ticket = 0
 
     def __len__(self) -> int:
-        return len(self._due)
+        return len(self._armed)
 
     def set(self, key: K, due_ns: int) -> None:
         """Arm or move the timer of this key."""
         self.cancel(key)
-        ticket = self._next_ticket
+        self._armed[key] = entry = (due_ns, self._next_ticket, key)
         self._next_ticket += 1
-        self._due[key] = due_ns
-        self._tickets[key] = ticket
-        self._keys[ticket] = key
-        self._order.add((due_ns, ticket))
+        self._order.add(entry)
 
     def cancel(self, key: K) -> bool:
         """Disarm; False when it was not armed."""
-        due = self._due.pop(key, None)
-        if due is None:
+        entry = self._armed.pop(key, None)
+        if entry is None:
             return False
-        ticket = self._tickets.pop(key)
-        del self._keys[ticket]
-        self._order.remove((due, ticket))
+        self._order.remove(entry)
         return True
 
     def due_ns(self, key: K) -> int | None:
         """When the key's timer is due."""
-        return self._due.get(key)
+        entry = self._armed.get(key)
+        return None if entry is None else entry[0]
 
     def next_ns(self) -> int | None:
         """When the earliest is due."""
-        return self._order[0][0] if self._order else None
+        return self._order[0][0] if self._armed else None
 
     def pop_due(self, now_ns: int, count_max: int = 1000) -> list[K]:
         """Take what is due by now, earliest first, at most `count_max` of them."""
-        taken: list[K] = []
-        while self._order and self._order[0][0] <= now_ns and len(taken) < count_max:
-            _, ticket = self._order.pop(0)
-            key = self._keys.pop(ticket)
-            del self._due[key]
-            del self._tickets[key]
-            taken.append(key)
+        order = self._order
+        count = min(order.bisect_left((now_ns + 1,)), count_max) if self._armed else 0
+        taken = [key for _, _, key in order[:count]]
+        del order[:count]
+        for key in taken:
+            del self._armed[key]
         return taken

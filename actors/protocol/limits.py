@@ -108,6 +108,18 @@ PARKED_LOOK_MIN_NS: Final = 500_000_000
 PARKED_LOOK_MAX_NS: Final = 30_000_000_000
 """Between two looks for a handler that could not be found: the first soon, for a module that is just being deployed or
 asks at import for a service that is just down; later ones seldom, because each costs an import."""
+CLOCK_LOOK_NS: Final = 1_000_000_000
+"""Between two looks at the wall clock while a task is due at a time of day: after somebody set the clock, or after the
+machine slept, it starts at most so late. A look costs an idle engine 0.1 ms."""
+BUNDLE_WAIT_NS: Final = 1_000_000_000
+"""Tasks due later than this do not share a run with tasks that are not: a run is kept, with its part of the log and its
+results, until its last node has ended."""
+DUE_NODES_PER_TURN: Final = 256
+"""Tasks that a turn queues because their time came: 2 us each, half a millisecond (rule R5)."""
+EXPIRED_NODES_PER_TURN: Final = 64
+"""Tasks that a turn ends because they expired: 20 us each, about 1 ms (rule R5)."""
+EXPIRY_GRAIN_NS: Final = 1_000_000
+"""Tasks of one run that expire within so much end together: single submissions do so some us apart."""
 RESTARTS_MAX: Final = 5
 """Restarts of one child within RESTART_WINDOW_NS before its supervisor escalates."""
 RESTART_WINDOW_NS: Final = 10_000_000_000

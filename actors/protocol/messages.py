@@ -38,7 +38,11 @@ class KindDefined(NamedTuple):
 
 
 class TasksSubmitted(NamedTuple):
-    """Consecutive single tasks that piled up: `tasks` holds [seq, kind number, item], `raw` the same as JSON."""
+    """Consecutive single tasks that piled up: `tasks` holds [seq, kind number, item], `raw` the same as JSON.
+
+    A task with times has more columns, null or at the end missing where there is none: [..., when it is due, when it
+    expires (wall clock), whether due is a time of day and not an interval].
+    """
 
     session: str
     tasks: list[list[Any]]

@@ -46,17 +46,22 @@ class NodeEvent(StrEnum):
     CANCEL_ASKED = "cancel_asked"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
+    DELAYED = "delayed"
+    EXPIRED = "expired"
 
 
 NODE_TABLE: Final[Mapping[NodeState, Mapping[NodeEvent, NodeState]]] = MappingProxyType(
     {
         NodeState.PENDING: {
             NodeEvent.RELEASED: NodeState.READY,
+            NodeEvent.DELAYED: NodeState.BACKOFF,
             NodeEvent.SKIPPED: NodeState.SKIPPED,
             NodeEvent.CANCELLED: NodeState.CANCELLED,
         },
         NodeState.READY: {
             NodeEvent.LEASED: NodeState.LEASED,
+            NodeEvent.DELAYED: NodeState.BACKOFF,
+            NodeEvent.EXPIRED: NodeState.FAILED,
             NodeEvent.CANCELLED: NodeState.CANCELLED,
         },
         NodeState.LEASED: {
@@ -71,10 +76,12 @@ NODE_TABLE: Final[Mapping[NodeState, Mapping[NodeEvent, NodeState]]] = MappingPr
         },
         NodeState.BACKOFF: {
             NodeEvent.DUE: NodeState.READY,
+            NodeEvent.EXPIRED: NodeState.FAILED,
             NodeEvent.CANCELLED: NodeState.CANCELLED,
         },
         NodeState.PARKED: {
             NodeEvent.UNPARKED: NodeState.READY,
+            NodeEvent.EXPIRED: NodeState.FAILED,
             NodeEvent.FAILED: NodeState.FAILED,
             NodeEvent.CANCELLED: NodeState.CANCELLED,
         },
@@ -195,6 +202,7 @@ class FailureKind(StrEnum):
     NO_HANDLER = "no-handler"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
+    EXPIRED = "expired"
 
 
 class TriggerRule(StrEnum):

@@ -80,8 +80,8 @@ class Submissions:
         if refusal is not None:
             raise fresh(refusal)
 
-    def send_task(self, kind_no: int, item: bytes, handle: H) -> H:
-        """Send a single task whose item is small. Does not wait.
+    def send_task(self, kind_no: int, item: bytes, handle: H, times: bytes = b"") -> H:
+        """Send a single task whose item is small, with its times (`runtime.times.tail_of`). Does not wait.
 
         Raises:
             QueueFull: Nothing was sent. RuntimeClosed, DiskFull, ...: likewise.
@@ -93,7 +93,7 @@ class Submissions:
             if outbox.bytes_held > limits.UNACKED_BYTES_MAX:
                 outbox.check_room()
             seq = outbox.seq + 1
-            outbox.put(b"T[%d,%d,%b]" % (seq, kind_no, item), self.link)
+            outbox.put(b"T[%d,%d,%b%b]" % (seq, kind_no, item, times), self.link)
             handle.seq = seq
             self.intake.open[seq] = handle
         return handle

@@ -4,6 +4,7 @@
 - G2: a node is told one terminal state, the same each time; nothing is executed again after its end was told.
 - G3: executions of a node have ascending attempt numbers unless the earlier one never ended.
 - G4: a node is executed only with its rule met, and with exactly its parents' results.
+- A task with a time is not executed before it, nor begun when it has expired; only what may expire does.
 - G5: leases at a worker stay within the stated bound.
 - In the end: each node's state follows from its parents' states, its own plan and the cancels that were asked.
 """
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tests.sim.user import Submission, User
     from tests.sim.workers import Lease
 
+EXPIRY_SLACK_NS = 1_000_000
+"""What expires within so much ends together (`limits.EXPIRY_GRAIN_NS`), and may have been claimed by then."""
 OK, FAILED, CANCELLED, SKIPPED = "succeeded", "failed", "cancelled", "skipped"
 
 
@@ -49,6 +52,7 @@ class Oracle:
         assert lease.run.state[lease.node] not in (NodeState.SUCCEEDED, NodeState.SKIPPED), (
             f"{key} executed after its end"
         )
+        self._check_times(submission, user)
         inputs = submission.inputs(node)
         if inputs is not None:
             values = lease.item
@@ -65,6 +69,15 @@ class Oracle:
         if node in submission.spawns:
             return "spawn", (submission.spawns[node], value)
         return "ok", value
+
+    @staticmethod
+    def _check_times(submission: Submission, user: User) -> None:
+        clock = user.world.clock
+        if submission.due_ns and (submission.appointed or not user.world.jumps):
+            assert clock.wall_ns >= submission.due_ns, f"{submission.seq} is executed before it is due"
+        if submission.expires_ns and not user.world.jumps:
+            late_ns = clock.wall_ns - submission.expires_ns
+            assert late_ns <= EXPIRY_SLACK_NS, f"{submission.seq} is executed {late_ns} ns after it expired"
 
     def recovered(self, scheduler: Scheduler, user: User) -> None:
         """After a recovery: nothing acknowledged is missing, nothing told is undone."""
@@ -126,7 +139,9 @@ class Oracle:
             assert cancelled, f"{key} was cancelled although nobody asked"
         else:
             assert met, f"{key} is {state} although its rule {rule} is not met by {parents}"
-        if state == FAILED:
+        if key in user.expired:
+            assert submission.expires_ns, f"{key} expired although it never does"
+        elif state == FAILED:
             assert submission.fails.get(node, 0) or user.world.chances.crash or user.world.chances.hang, (
                 f"{key} failed without a cause"
             )

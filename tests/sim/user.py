@@ -58,6 +58,10 @@ class Submission:
     spawns: dict[int, dict[str, Any]] = field(default_factory=dict)
     cancelled: set[int] = field(default_factory=set)
     cancelled_all: bool = False
+    due_ns: int = 0
+    expires_ns: int = 0
+    appointed: bool = False
+    kind_no: int = 1
 
     def inputs(self, node: int) -> list[int] | None:
         """Data parents in argument order; None where the item is not made of results."""
@@ -86,8 +90,10 @@ class User:
         self.final: dict[tuple[int, int], tuple[str, Any]] = {}
         self.values: dict[tuple[int, int], int] = {}
         self.ended: dict[int, tuple[str, list[int]]] = {}
+        self.expired: set[tuple[int, int]] = set()
         self._random = random
         self._classes = Random(f"classes {world.seed}")
+        self._times = Random(f"times {world.seed}")
         self._queue: Queue | None = None
         self._next_query = 1
         self._cancels: dict[int, tuple[Submission, int | None]] = {}
@@ -111,9 +117,8 @@ class User:
         what = self._random.choice(("task", "map", "graph", "graph"))
         kind_no = self._classes.randrange(len(PRIORITIES)) + 1
         if what == "task":
-            submission = Submission(
-                seq, msg.TasksSubmitted(self.session, [[seq, kind_no, seq]], b"[[%d,%d,%d]]" % (seq, kind_no, seq)), 1
-            )
+            submission = Submission(seq, None, 1)
+            submission.kind_no = kind_no
         elif what == "map":
             size = self._random.randrange(1, 20)
             items = list(range(size))
@@ -154,8 +159,33 @@ class User:
             seq, msg.GraphSubmitted(self.session, seq, header, columns, encode(columns, header)), size, columns, rules
         )
 
+    def _task(self, submission: Submission) -> msg.TasksSubmitted:
+        """A single task as it is submitted now: every other one with times."""
+        seq, times = submission.seq, self._times
+        row = [seq, submission.kind_no, seq]
+        due = times.randrange(-5_000_000, 100_000_000) if times.random() < 0.5 else None
+        expires = times.choice((500_000, 5_000_000, 60_000_000)) if times.random() < 0.5 else None
+        submission.appointed = due is not None and times.random() < (0.9 if self.world.jumps else 0.3)
+        wall_ns = self.world.clock.wall_ns
+        if due is not None:
+            submission.due_ns = wall_ns + due
+        if expires is not None:
+            submission.expires_ns = wall_ns + expires
+        if due is not None or expires is not None:
+            row += [submission.due_ns or None, submission.expires_ns or None, int(submission.appointed)]  # type: ignore[list-item]
+        return msg.TasksSubmitted(self.session, [row], orjson.dumps([row]))
+
+    def note_due(self) -> None:
+        """Somebody sets the wall clock: what was due by now may start whatever the clock says then."""
+        for submission in self.submissions.values():
+            if submission.due_ns <= self.world.clock.wall_ns:
+                submission.due_ns = 0
+
     def _send(self, seq: int) -> None:
         self._sent = max(self._sent, seq)
+        submission = self.submissions[seq]
+        if submission.message is None:
+            submission.message = self._task(submission)
         if self._queue is not None:
             self._queue.post(self._message(seq))
 
@@ -218,7 +248,9 @@ class User:
                 for node, value in zip(unpacked(nodes, len(values)), values, strict=True):
                     self._note_loose(seq, node, ("succeeded", value))
         elif tell.frame == "F":
-            for seq, node, state, _ in body:
+            for seq, node, state, failure in body:
+                if failure["kind"] == "expired":
+                    self.expired.add((seq, 0 if node is None else node))
                 self._note((seq, 0 if node is None else node), (state, None))
         elif tell.frame == "N":
             for seq, _, state, counts, _ in body:

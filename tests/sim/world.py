@@ -63,6 +63,8 @@ class World:
         self.workers: dict[int, FakeWorker] = {}
         self.core: EngineCore | None = None
         self.kills_left = random.choice((0, 1, 3))
+        self.jumps = seed % 3 == 0
+        """Whether somebody sets the wall clock in this world."""
         self._meddling = Random(f"meddling {seed}")
         self.wave_edges_max = (1, 2, 5, limits.WAVE_EDGES_MAX)[seed % 4]
         self.incarnation = 0
@@ -89,6 +91,8 @@ class World:
         """Live until everything ended."""
         self.start_engine()
         self.user.begin()
+        if self.jumps:
+            self._plan_jump(Random(f"jumps {self.seed}"))
         for _ in range(STEPS_MAX):
             if self.user.satisfied():
                 self.oracle.final(self.user)
@@ -97,6 +101,15 @@ class World:
             if not self.clock.step():
                 raise AssertionError(f"nothing will happen any more, but the user waits: {self.user.missing()[:5]}")
         raise AssertionError(f"no end after {STEPS_MAX} steps: {self.user.missing()[:5]}")
+
+    def _plan_jump(self, random: Random) -> None:
+        def jump() -> None:
+            self.user.note_due()
+            self.clock.wall_offset_ns += random.randrange(-3_000_000_000, 3_000_000_000)
+            if random.random() < 0.97:
+                self._plan_jump(random)
+
+        self.clock.at(self.clock.now_ns + random.randrange(1_000_000, 20_000_000), jump)
 
     def _read_again(self) -> None:
         """What was told to the end is what the log says, also where nothing was killed."""

@@ -33,21 +33,27 @@ class Rig:
         self.node_types = list(node_types) or [node_type()]
         names = [n["name"] for n in self.node_types]
         self.now_ns = 1_000_000
+        self.wall_offset_ns = 0
         self.records: list[Record] = []
         self.disk_held = False
         self.held: list[log.WriteLog] = []
         self.effects: list[Any] = []
         self.core = EngineCore(scheduler or Scheduler(names), Persister("os"), self.node_types)
-        self._take(self.core.start([], self.now_ns, self.now_ns))
+        self._take(self.core.start([], self.now_ns, self.wall_ns))
         self.workers = [e.worker for e in self.taken(fx.StartWorker)]
         for worker in self.workers if boot else []:
             self.say(msg.WorkerHello(worker, 100 + worker))
         self.session = "s"
         self.say(msg.SessionOpened("s", 1))
 
+    @property
+    def wall_ns(self) -> int:
+        """The wall clock, which a test may set."""
+        return self.now_ns + self.wall_offset_ns
+
     def say(self, *events: Any) -> None:
         self.now_ns += 1
-        self._take(self.core.receive(events, self.now_ns, self.now_ns))
+        self._take(self.core.receive(events, self.now_ns, self.wall_ns))
         self.core.check_invariants()
 
     def later(self, ns: int, *events: Any) -> None:

@@ -69,4 +69,4 @@ def test_a_run_counts_what_runs_and_what_waits() -> None:
     rig.submit_graph([[], [], [0]])
     (worker, serial, _), *_ = rig.leases()
     rig.observe(worker, serial, rig.now_ns)
-    assert why(rig) == "it is under way: 1 node runs, 1 waits for a worker or a retry, 1 waits for parents"
+    assert why(rig) == "it is under way: 1 node runs, 1 waits for a worker, a retry or their time, 1 waits for parents"

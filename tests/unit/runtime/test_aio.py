@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,18 @@ def test_many_at_once(tmp_path: Path) -> None:
         return sum(await asyncio.gather(*handles))
 
     assert play(tmp_path, scene) == sum(range(1, 501))
+
+
+def test_a_task_has_times(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        delayed = await rt.submit(add_one, 1, delay=0.05, expires=60)
+        nowait = rt.submit_nowait(add_one, 1, delay=0.05)
+        tomorrow = await rt.submit(add_one, 1, due=datetime.now(UTC) + timedelta(days=1))
+        assert (await tomorrow.why()).startswith("it waits for its time: ")
+        assert await tomorrow.cancel()
+        assert (await delayed, await nowait) == (2, 2)
+
+    play(tmp_path, scene)
 
 
 def test_runs(tmp_path: Path) -> None:
