@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import orjson
+
 from actors.at_workers import held_nodes, holder_of, running_nodes, split_counts
-from tests.unit.actors.rig import Rig
+from actors.protocol import messages as msg
+from tests.unit.actors.rig import Rig, kind
 
 
 def test_holders_are_found_with_what_is_ahead() -> None:
@@ -17,6 +20,24 @@ def test_holders_are_found_with_what_is_ahead() -> None:
     rig.succeed(worker, first, 0)
     assert holder_of(rig.core.pools, run, 0) is None
     assert held_nodes(rig.core.pools, run) == {1: 100 + worker, 2: 100 + worker}
+
+
+def test_what_is_ahead_is_what_the_worker_runs_first() -> None:
+    rig = Rig()
+    rig.submit(3)
+    rig.leases()
+    rows = [[4, 2, 0], [5, 2, 0]]
+    rig.say(msg.KindDefined("s", 2, kind(priority="realtime")), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    (worker, _, _), _ = rig.leases()
+    batch, other = rig.core.scheduler.book.live.values()
+
+    def ahead() -> list[int]:
+        held = (holder_of(rig.core.pools, run, node) for run, node in ((other, 0), (batch, 1)))
+        return [found.ahead for found in held if found is not None]
+
+    assert ahead() == [0, 3]
+    rig.observe(worker, 1, rig.now_ns)
+    assert ahead() == [1, 3], "what runs is not overtaken"
 
 
 def test_what_runs_is_held_by_a_book() -> None:
