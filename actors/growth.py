@@ -15,7 +15,7 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import GraphError, MainspringError
 from actors.protocol.graph import GraphColumns
-from actors.protocol.kinds import Kind, several_queues
+from actors.protocol.kinds import Kind
 from actors.protocol.records import RecordType
 from actors.protocol.states import TriggerRule
 from actors.run import Run
@@ -83,7 +83,7 @@ def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int
         if kind not in place:
             place[kind] = len(run.kinds)
             run.kinds.append(kind)
-    run.mixed = several_queues(run.kinds)
+    run.mixed = len(run.kinds) > 1
     columns.kind_of.extend(place[kinds[k]] for k in block["kind_of"])
     run.fan = max(run.fan, _append_edges(columns, block, base, count))
     deps, after = block.get("deps") or [()] * count, block.get("after") or [()] * count

@@ -66,6 +66,7 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
     groups = _by_run(message.groups)
     group_bytes = len(raw) // len(groups)
     for run, nodes, values in groups:
+        scheduler.giving.ended(run, nodes)
         if run.rare.spawned:
             for node, count, fresh in growth.attach_spawned(scheduler, run, nodes):
                 scheduler.note(run, node, "spawned", counted(count, "node"))
@@ -119,6 +120,7 @@ def _submitted_part(run: Run, nodes: Sequence[int], values: list[Any]) -> list[A
 
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     run, node, failure = message.run, message.node, message.failure
+    scheduler.giving.ended(run, (node,))
     kind = run.kind(node)
     attempt = run.rare.attempts.get(node, 0) + 1
     run.rare.give_up_spawned(node)
@@ -244,6 +246,7 @@ def look_for_handlers(scheduler: Scheduler) -> None:
 
 
 def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
+    scheduler.giving.ended(message.run, message.nodes)
     back = message.run.give_back(message.nodes)
     for node in back:
         message.run.rare.give_up_spawned(node)

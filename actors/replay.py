@@ -19,7 +19,6 @@ import orjson
 from actors import admission, outcomes, timetable, wave
 from actors.growth import attach_spawned
 from actors.outcomes import brief, cancelled, ending_words, retry_words
-from actors.policy.ready import ReadyQueue
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.graph import decode
@@ -40,6 +39,7 @@ class Replay:
     def __init__(self, scheduler: Scheduler, load_blob: Any = None) -> None:
         self.scheduler = scheduler
         self.records = 0
+        self._used: dict[str, tuple[int, int]] = {}
         self._load_blob = load_blob
         self.opened: dict[str, Any] = {}
         self.counted: Counter[int] = Counter()
@@ -80,6 +80,9 @@ class Replay:
             orjson.dumps({**opened, "now_ns": now_ns, "wall_ns": wall_ns, "next_run_no": scheduler.book.next_run_no}),
         )
         scheduler.standing.settle(scheduler)
+        scheduler.obey_policy()
+        for key, (then_ns, busy_ns) in self._used.items():
+            scheduler.giving.rates.restore({"wall_ns": then_ns, "busy_ns": {key: busy_ns}}, now_ns, wall_ns)
         found = {
             "records": self.records,
             "runs_open": 0,
@@ -153,7 +156,7 @@ class Replay:
     def _accept_node_types(self, kinds: list[dict[str, Any]]) -> None:
         """Node types that the log knows and this start does not get a queue: their tasks wait, visibly."""
         for data in kinds:
-            self.scheduler.ready.setdefault(data["node_type"], ReadyQueue())
+            self.scheduler.giving.open(data["node_type"])
 
     def _completed(self, record: Record) -> None:
         scheduler = self.scheduler
@@ -234,6 +237,10 @@ class Replay:
         self._offset_ns = opened["wall_ns"] - opened["now_ns"]
         self.scheduler.book.expect_no_at_least(opened["next_run_no"])
 
+    def _rates(self, record: Record) -> None:
+        used = orjson.loads(record.payload)
+        self._used.update((key, (used["wall_ns"], busy_ns)) for key, busy_ns in used["busy_ns"].items())
+
     def _policy(self, record: Record) -> None:
         self.scheduler.standing.restore(record.payload, record.lsn)
 
@@ -246,4 +253,5 @@ class Replay:
         int(RecordType.RELEASED): _released,
         int(RecordType.OPENED): _opened,
         int(RecordType.POLICY): _policy,
+        int(RecordType.RATES): _rates,
     }

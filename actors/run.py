@@ -23,7 +23,7 @@ from typing import Any, Final
 from actors import wave
 from actors.protocol import limits
 from actors.protocol.graph import GraphColumns, ended
-from actors.protocol.kinds import Kind, several_queues
+from actors.protocol.kinds import Kind
 from actors.protocol.states import NodeState, RunState, TriggerRule
 from actors.rare import NO_RARE, Rare
 from actors.state_column import (
@@ -72,7 +72,7 @@ class Run:
         self.lsn = 0
         self.created_ns = created_ns
         self.kinds = kinds
-        self.mixed = several_queues(kinds)
+        self.mixed = len(kinds) > 1
         self.size = self.base_size = self.open = size
         self.is_graph = self.is_map = False
         self.columns: GraphColumns | None = None

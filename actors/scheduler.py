@@ -24,9 +24,9 @@ import orjson
 from actors import admission, consequences, expiry, growth, outcomes, timetable
 from actors.books import RunBook
 from actors.consequences import Spreading
+from actors.giving import Giving, note_rates
 from actors.policy.parking import Parking
 from actors.policy.policy import Policy
-from actors.policy.ready import ReadyQueue
 from actors.policy.timers import Timers
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -60,7 +60,8 @@ class Scheduler:
         self.standing = Standing(policy)
         self.kinds = KindTable()
         self.book = RunBook(**(retention or {}))
-        self.ready: dict[str, ReadyQueue[Run]] = {name: ReadyQueue() for name in node_types}
+        self.giving = Giving(node_types)
+        self.ready = self.giving.ready
         self.lsn = 0
         self.draining = False
         self.missing_handler = missing_handler
@@ -85,6 +86,7 @@ class Scheduler:
         self.stirred: dict[int, Run] = {}
         self.watchers: dict[int, set[str]] = {}
         self.ended_ns: dict[int, int] = {}
+        self.obey_policy()
 
     # --- the mutator ----------------------------------------------------------------------------------------------
 
@@ -100,6 +102,9 @@ class Scheduler:
             self._on[type(message)](self, message)
         if self.timers or self.appointments or self.expiries:
             self._fire_timers()
+        if self.giving.due:
+            self.giving.fire(now_ns)
+            note_rates(self)
         if self.parking:
             outcomes.look_for_handlers(self)
         if self.unfinished and type(batch[-1]) is not msg.Offer:
@@ -127,54 +132,34 @@ class Scheduler:
         return self.taken()
 
     def _on_offer(self, message: msg.Offer) -> None:
-        queue = self.ready[message.node_type]
+        giving = self.giving
         for worker, count in message.shares:
-            for run, waiting in queue.pop(count, message.worst):
+            for run, kind, waiting in giving.take(message.node_type, count, message.worst, self.now_ns):
                 nodes = run.lease(timetable.unexpired(self, run, waiting) if run.rare.expires else waiting)
+                giving.unused(kind, len(waiting) - len(nodes))
                 if nodes:
-                    self._grant(worker, run, nodes)
+                    failed = run.rare.attempts
+                    attempts = [failed.get(n, 0) + 1 for n in nodes] if failed else None
+                    self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes)))
                 elif run.cancel_asked:
-                    queue.drop_first(run)
+                    giving.drop(message.node_type, run)
+        if giving.policy.rates:
+            note_rates(self)
 
-    def _grant(self, worker: int, run: Run, nodes: Sequence[int]) -> None:
-        columns = run.columns
-        if columns is None or columns.kind_of is None:
-            self._grant_kind(worker, run, run.kinds[0], nodes)
+    def queue(self, run: Run, nodes: Sequence[int], front: bool = False) -> None:
+        """Put READY nodes into the queues of their kinds."""
+        if not nodes:
             return
-        groups: dict[int, list[int]] = {}
+        columns, kinds, push = run.columns, run.kinds, self.giving.push
+        if not run.mixed or columns is None or columns.kind_of is None:
+            push(kinds[0], run, nodes, self.now_ns, front=front)
+            return
         kind_of = columns.kind_of
+        groups: dict[int, list[int]] = {}
         for node in nodes:
             groups.setdefault(kind_of[node], []).append(node)
         for index, members in groups.items():
-            self._grant_kind(worker, run, run.kinds[index], members)
-
-    def _grant_kind(self, worker: int, run: Run, kind: Kind, nodes: Sequence[int]) -> None:
-        failed = run.rare.attempts
-        attempts = [failed.get(n, 0) + 1 for n in nodes] if failed else None
-        self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes)))
-
-    def queue(self, run: Run, nodes: Sequence[int], front: bool = False) -> None:
-        """Put READY nodes into the queues of their node types and classes."""
-        if not nodes:
-            return
-        columns, kinds = run.columns, run.kinds
-        if not run.mixed or columns is None or columns.kind_of is None:
-            self._push(kinds[0], run, nodes, front)
-            return
-        kind_of = columns.kind_of
-        groups: dict[tuple[str, int], list[int]] = {}
-        for node in nodes:
-            kind = kinds[kind_of[node]]
-            groups.setdefault((kind.node_type, kind.priority), []).append(node)
-        for members in groups.values():
-            self._push(kinds[kind_of[members[0]]], run, members, front)
-
-    def _push(self, kind: Kind, run: Run, nodes: Sequence[int], front: bool) -> None:
-        queue = self.ready[kind.node_type]
-        if front:
-            queue.push_front(kind.priority, run, nodes)
-        else:
-            queue.push(kind.priority, run, nodes)
+            push(kinds[index], run, members, self.now_ns, front=front)
 
     def interned(self, kinds: Sequence[dict[str, Any]]) -> list[Kind]:
         """The kinds of these dictionaries.
@@ -268,6 +253,7 @@ class Scheduler:
         self._floor_look_lsn = self.lsn + FLOOR_EVERY_RECORDS
         floor = self.standing.kept(self, self.book.floor(self.lsn + 1), self._floor_lsn)
         if floor > self._floor_lsn:
+            note_rates(self, whole=True)
             self._floor_lsn = floor
             self._out.append(fx.RaiseFloor(floor))
 
@@ -279,7 +265,13 @@ class Scheduler:
     def change_policy(self, change: dict[str, Any]) -> dict[str, Any]:
         """Change it and log that; returns it as it is now. Raises ConfigurationError: then nothing was changed."""
         self.standing.change(self, change)
+        self.obey_policy()
         return self.policy.to_json()
+
+    def obey_policy(self) -> None:
+        """Give work as the policy now says."""
+        if self.policy is not self.giving.policy:
+            self.giving.apply(self.policy, self.book.live.values(), self.now_ns)
 
     # --- log and tell ---------------------------------------------------------------------------------------------
 
@@ -356,6 +348,7 @@ class Scheduler:
             for run in self.book.live.values():
                 run.check_invariants()
             self.book.check_invariants()
+            self.giving.check_invariants(self.book.live.values())
         except AssertionError as broken:
             raise InvariantBroken(str(broken)) from broken
 

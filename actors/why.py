@@ -102,7 +102,11 @@ class Reasons:
             return f"no worker of node type {kind.node_type!r} can start: {pool.trouble}"
         if pool.draining:
             return "the engine is draining; it runs after the next start"
-        waiting = counted(len(self._core.scheduler.ready[kind.node_type]), "task waits", "tasks wait")
+        giving = self._core.scheduler.giving
+        place = giving.position(run, node, self._now_ns)
+        if place is not None and place.blocked_by:
+            return f"it is held back: {giving.reason(place.blocked_by, self._now_ns)}"
+        waiting = counted(len(giving.ready[kind.node_type]), "task waits", "tasks wait")
         busy = sum(1 for worker in pool.workers.values() if worker.book.held)
         return f"it is ready: {waiting} for node type {kind.node_type!r}; busy workers: {busy} of {len(pool.workers)}"
 

@@ -132,21 +132,20 @@ class FairQueue(Generic[R]):
 
     def _look_for_only(self) -> None:
         """Begin the short way, if only one lane has something. It is of the class that its kind says."""
-        waiting = [level for level in self._levels if level.turns.ring and (level.sole is None or level.sole.segments)]
+        waiting = self._open_levels()
         if len(waiting) == 1 and not self.blocked_size:
             lane = waiting[0].sole
             self._only = lane if lane is not None and lane.kind.priority == waiting[0].no else None
+
+    def _open_levels(self) -> list[Level[R]]:
+        return [level for level in self._levels if level.turns.ring and (level.sole is None or level.sole.segments)]
 
     def pop(
         self, count: int, now_ns: int, room: Sequence[int] = NO_BOUND, gate: Gate | None = None
     ) -> list[tuple[R, Kind, Sequence[int]]]:
         """Take up to `count` nodes. Pieces of one run and kind that follow each other come as one.
 
-        Args:
-            count: How many.
-            now_ns: For ageing.
-            room: At most so many of each class.
-            gate: Asked before nodes are taken.
+        `now_ns` is for ageing; `room`: at most so many of each class; `gate` is asked before nodes are taken.
         """
         lane = self._only
         if lane is None or count <= 0:
@@ -313,8 +312,7 @@ class FairQueue(Generic[R]):
     def reprioritize(self, run: R, class_: int, flow: Hashable = None) -> int:
         """Move what waits of a run to another class, to the place of its age in the flow; returns how many nodes.
 
-        What was held back is open there, since another class may have room, unless its lane there is held back. What
-        becomes ready later comes with `push(..., class_=)`.
+        What was held back is open there, unless its lane there is, too. Later nodes come with `push(..., class_=)`.
         """
         moved = 0
         for lane, segments, count in self._extract(run, flow, besides=class_):
@@ -362,6 +360,13 @@ class FairQueue(Generic[R]):
 
     # --- questions ------------------------------------------------------------------------------------------------
 
+    def best_class(self) -> int:
+        """The best class of which something can be taken; the number of classes when there is none."""
+        if self._only is not None:
+            return self._only.level.no if self.size else len(PRIORITIES)
+        levels = self._open_levels()
+        return levels[0].no if levels else len(PRIORITIES)
+
     def counts(self) -> list[int]:
         """Waiting nodes per class, with those that are held back."""
         self._count_all()
@@ -371,10 +376,8 @@ class FairQueue(Generic[R]):
         """Waiting nodes per tenant, with those that are held back."""
         self._count_all()
         found: dict[str, int] = {}
-        for level in self._levels:
-            for lane in level.found():
-                if lane.size:
-                    found[lane.kind.tenant] = found.get(lane.kind.tenant, 0) + lane.size
+        for lane in (lane for level in self._levels for lane in level.found() if lane.size):
+            found[lane.kind.tenant] = found.get(lane.kind.tenant, 0) + lane.size
         return found
 
     def held_back(self) -> dict[str, int]:
@@ -387,12 +390,8 @@ class FairQueue(Generic[R]):
 
     def segments(self) -> list[tuple[R, Sequence[int]]]:
         """All segments, best class first; for checks."""
-        return [
-            (run, nodes[start:])
-            for level in self._levels
-            for lane in level.found()
-            for run, nodes, start, _, _ in lane.segments
-        ]
+        lanes = (lane for level in self._levels for lane in level.found())
+        return [(run, nodes[start:]) for lane in lanes for run, nodes, start, _, _ in lane.segments]
 
     def position(self, run: R, node: int, now_ns: int, flow: Hashable = None) -> Position | None:
         """Where a node waits, or None. Looks at all segments, or at those of the flow that is named."""

@@ -7,7 +7,7 @@ submitter sends (see `Kind.of`), immutable afterwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -120,11 +120,6 @@ def _sharing(data: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(value, str) for value in found.values()) or not is_cost(cost):
         raise ProtocolError(f"tenant and keys must be text, and {RATE_COST_RULE}")
     return {**found, "rate_cost": float(cost)}
-
-
-def several_queues(kinds: Sequence[Kind]) -> bool:
-    """Whether nodes of these kinds wait in different queues."""
-    return len(kinds) > 1 and len({(kind.node_type, kind.priority) for kind in kinds}) > 1
 
 
 class KindTable:

@@ -42,6 +42,8 @@ class RecordType(IntEnum):
     """The log's own: written and consumed by the storage, never seen by the scheduler."""
     POLICY = 10
     """Who runs next, as it was decided at run time: the whole policy, and what the program had set then."""
+    RATES = 11
+    """How much of which rates was used, and until when that counts."""
 
 
 class Record(NamedTuple):

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from actors.policy.fair import FairQueue
-from actors.policy.ready import ReadyQueue
 from actors.protocol.kinds import Kind
+from bench.micro.plain_queue import ReadyQueue
 from bench.micro.timing import Operation
 
 TENANTS: Final = 1_000

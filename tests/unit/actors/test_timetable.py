@@ -133,7 +133,7 @@ def test_the_order_of_due_times_holds_across_a_restart() -> None:
     rig = rig_with_clock(prefetch=1)
     submit(rig, *([delay * S] for delay in (7, 3, 9, 5, 3)))
     scheduler = recovered(rig, 77, WALL + 100 * S)
-    assert [node for _, nodes in scheduler.ready["default"].pop(9) for node in nodes] == [1, 4, 3, 0, 2]
+    assert [node for _, _, nodes in scheduler.ready["default"].pop(9, 0) for node in nodes] == [1, 4, 3, 0, 2]
 
 
 def test_a_restart_before_the_time_waits_for_the_rest_of_it() -> None:

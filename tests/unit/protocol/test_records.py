@@ -17,6 +17,7 @@ NUMBERS = {
     "OPENED": 8,
     "MARK": 9,
     "POLICY": 10,
+    "RATES": 11,
 }
 
 

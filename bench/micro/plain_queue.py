@@ -1,4 +1,4 @@
-"""Ready queue of one node type: four priority classes, first in first out inside a class, O(1) a batch.
+"""The ready queue that `actors.policy.fair` took the place of, to measure against: classes, first in first out inside.
 
 Holds *segments*, a run with some of its nodes, because nodes become ready in batches: pushing a thousand nodes is one
 append. A segment remembers how many of its nodes were taken, so that taking a few of a million copies those few. Prior

@@ -1,0 +1,217 @@
+"""Giving: the ready queues, and what decides how much of them may start now.
+
+    push ──► FairQueue per node type ──► take: class, tenant, flow (`policy.fair`), and a gate:
+                    ▲                          paused scopes, then quotas, then rates
+                    └── release ◄── a lease ended, a rate's time came, the policy changed
+
+What the gate refuses waits under the scope that blocks it and is looked at again when that scope has room: nobody
+polls. A place of a quota is held by the lease of an attempt, so it comes back however the attempt ends: with its
+result, its failure, or untouched (guarantee G6).
+
+While the policy limits nothing there is no gate, and leases are not counted; they are when the first quota comes.
+
+Invariant (`check_invariants`): where leases are counted, a kind holds as many places as it has leased nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from actors.policy.fair import NO_BOUND, FairQueue
+from actors.policy.lanes import Position
+from actors.policy.policy import Policy
+from actors.policy.quotas import Quotas
+from actors.policy.rates import Rates
+from actors.policy.scopes import RATE, scopes_of
+from actors.policy.timers import Timers
+from actors.protocol import effects as fx
+from actors.protocol.errors import InvariantBroken
+from actors.protocol.kinds import PRIORITIES, Kind
+from actors.protocol.records import RecordType
+from actors.run import Run
+from actors.state_column import CANCELLING, LEASED, where
+
+if TYPE_CHECKING:
+    from actors.scheduler import Scheduler
+
+_UP_TO: Final = tuple(
+    tuple(NO_BOUND[0] if class_ <= worst else 0 for class_ in range(len(PRIORITIES)))
+    for worst in range(len(PRIORITIES))
+)
+"""Room of the classes where those below one have none."""
+
+
+class Giving:
+    """See the module. `node_types` have a queue; `ready` holds them by name."""
+
+    def __init__(self, node_types: Sequence[str]) -> None:
+        self.policy = Policy()
+        self.ready: dict[str, FairQueue[Run]] = {}
+        self.quotas = Quotas()
+        self.rates = Rates()
+        self.due: Timers[str] = Timers()
+        """When a rate lets something start again, by scope; monotonic clock."""
+        self._counted = False
+        self._gated = False
+        self._now_ns = 0
+        for name in node_types:
+            self.open(name)
+
+    def open(self, name: str) -> None:
+        """Make sure that a node type has a queue."""
+        if name not in self.ready:
+            queue = self.ready[name] = FairQueue(self.policy.ageing_ns)
+            for tenant, weight in self.policy.weights.items():
+                queue.set_weight(tenant, weight)
+
+    # --- the policy -----------------------------------------------------------------------------------------------
+
+    def apply(self, policy: Policy, live: Iterable[Run], now_ns: int) -> None:
+        """Go on under another policy. `live` are the runs that may have leases."""
+        before, self.policy = self.policy, policy
+        if policy.quotas and not self._counted:
+            self._counted = True
+            for run in live:
+                for node in (*where(run.state, LEASED), *where(run.state, CANCELLING)):
+                    self.quotas.take(run.kind(node), 1)
+        free = [scope for scope in {**before.quotas, **policy.quotas} if self._set_quota(scope)]
+        if not policy.quotas:
+            self.quotas, self._counted = Quotas(), False
+        for key in {**before.rates, **policy.rates}:
+            if before.rates.get(key) != policy.rates.get(key):
+                per_s, burst = policy.rates.get(key, (None, 1))
+                self.rates.set(key, per_s, burst, now_ns)
+                self.due.cancel(f"{RATE}:{key}")
+                free.append(f"{RATE}:{key}")
+        free += before.paused - policy.paused
+        self._gated = bool(policy.quotas or policy.rates or policy.paused)
+        for queue in self.ready.values():
+            queue.ageing_ns = policy.ageing_ns
+            for tenant in {**before.weights, **policy.weights}:
+                queue.set_weight(tenant, policy.weights.get(tenant, 1.0))
+            for scope in sorted(policy.paused - before.paused):
+                queue.block(scope, now_ns)
+            for scope in sorted(free):
+                queue.release(scope, now_ns)
+
+    def _set_quota(self, scope: str) -> bool:
+        return self.quotas.set(scope, self.policy.quotas.get(scope))
+
+    # --- in and out -----------------------------------------------------------------------------------------------
+
+    def push(self, kind: Kind, run: Run, nodes: Sequence[int], now_ns: int, *, front: bool = False) -> None:
+        """Nodes that became READY wait for their turn."""
+        self.ready[kind.node_type].push(kind, run, nodes, now_ns, flow_of(run), front=front)
+
+    def take(self, node_type: str, count: int, worst: int | None, now_ns: int) -> list[tuple[Run, Kind, Sequence[int]]]:
+        """Up to so many nodes whose turn it is; of the class `worst` or a better one, if given."""
+        self._now_ns = now_ns
+        room = NO_BOUND if worst is None else _UP_TO[worst]
+        return self.ready[node_type].pop(count, now_ns, room, self._admit if self._gated else None)
+
+    def _admit(self, kind: Kind, wanted: int) -> tuple[int, str]:
+        """The gate of the queues."""
+        if self.policy.paused:
+            for scope in scopes_of(kind):
+                if scope in self.policy.paused:
+                    return 0, scope
+        count, scope = self.quotas.take(kind, wanted) if self._counted else (wanted, "")
+        if count and kind.rate_key is not None:
+            allowed, next_ns = self.rates.take(kind, count, self._now_ns)
+            if allowed < count:
+                self.unused(kind, count - allowed)
+                scope = f"{RATE}:{kind.rate_key}"
+                self.due.set(scope, next_ns)
+                return allowed, scope
+        return count, scope
+
+    def unused(self, kind: Kind, count: int) -> None:
+        """Nodes that were taken and not leased hold no places."""
+        if self._counted and count:
+            self._free(self.quotas.give_back(kind, count))
+
+    def ended(self, run: Run, nodes: Sequence[int]) -> None:
+        """Leases of these nodes ended, in whatever way."""
+        if not self._counted:
+            return
+        columns = run.columns
+        if columns is None or columns.kind_of is None:
+            self.unused(run.kinds[0], len(nodes))
+            return
+        counts: dict[int, int] = {}
+        for node in nodes:
+            index = columns.kind_of[node]
+            counts[index] = counts.get(index, 0) + 1
+        for index, count in counts.items():
+            self.unused(run.kinds[index], count)
+
+    def _free(self, scopes: Iterable[str]) -> None:
+        for scope in scopes:
+            for queue in self.ready.values():
+                queue.release(scope, self._now_ns)
+
+    def drop(self, node_type: str, run: Run) -> None:
+        """Nothing that waits of this run is READY any more."""
+        self.ready[node_type].drop_run(run, flow_of(run))
+
+    def fire(self, now_ns: int) -> None:
+        """Let what waits for a rate try again whose time came."""
+        self._now_ns = now_ns
+        self._free(self.due.pop_due(now_ns))
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def position(self, run: Run, node: int, now_ns: int) -> Position | None:
+        """Where a READY node waits; None where it does not."""
+        queue = self.ready.get(run.kind(node).node_type)
+        return None if queue is None else queue.position(run, node, now_ns, flow_of(run))
+
+    def reason(self, scope: str, now_ns: int) -> str:
+        """Why nothing of a scope starts, in words."""
+        if scope in self.policy.paused:
+            return f"{scope} is paused"
+        limit = self.policy.quotas.get(scope)
+        if limit is not None:
+            return f"{self.quotas.held(scope)} of {limit} places of {scope} are taken"
+        due_ns = self.due.due_ns(scope)
+        if due_ns is not None:
+            return f"{scope} is used up; it lets the next start in {max(0, due_ns - now_ns) / 1e9:.3f} s"
+        return f"{scope} has no room"
+
+    def held_back(self) -> Iterator[tuple[str, int]]:
+        """Scopes that hold work back, with how many nodes."""
+        for queue in self.ready.values():
+            yield from queue.held_back().items()
+
+    def check_invariants(self, live: Iterable[Run]) -> None:
+        """Raise InvariantBroken when places and leases differ. Looks at every node."""
+        if not self._counted:
+            return
+        self.quotas.check_invariants()
+        for scope in self.policy.quotas:
+            leased = sum(
+                scope in scopes_of(run.kind(node))
+                for run in live
+                for node in (*where(run.state, LEASED), *where(run.state, CANCELLING))
+            )
+            if leased != self.quotas.held(scope):
+                raise InvariantBroken(f"{scope}: {self.quotas.held(scope)} places are held, {leased} nodes are leased")
+
+
+def flow_of(run: Run) -> Hashable:
+    """What is served in turn inside a tenant: the single tasks of a session together, other runs each for itself."""
+    return run.no if run.is_graph or run.is_map else run.session
+
+
+def note_rates(scheduler: Scheduler, *, whole: bool = False) -> None:
+    """Log what was used of rates since the last time, or all of it that still counts; ask to be woken for the next."""
+    giving = scheduler.giving
+    if (due_ns := giving.due.next_ns()) is not None:
+        scheduler.put(fx.WakeAt(due_ns))
+    rates = giving.rates
+    used = (rates.state if whole else rates.changes)(scheduler.now_ns, scheduler.wall_ns)
+    if used and used["busy_ns"]:
+        scheduler.log(RecordType.RATES, orjson.dumps(used))
