@@ -37,6 +37,23 @@ def burn(duration_ns: int) -> None:
         pass
 
 
+def burn_increment(duration_ns: int, value: int) -> int:
+    """Burn, then add one: a task of a batch that takes some time."""
+    burn(duration_ns)
+    return value + 1
+
+
+def nap(duration_ns: int, value: int) -> int:
+    """Take this long without using the processor: a task that waits for somebody else."""
+    time.sleep(duration_ns / 1e9)
+    return value
+
+
+def stamp(value: int) -> tuple[int, int]:
+    """The value, and when the task ran, on the monotonic clock that all processes share."""
+    return value, time.monotonic_ns()
+
+
 def burn_mix(duration_ns: int, *values: int) -> int:
     """Burn, then combine the parents' results: a task of a stencil."""
     burn(duration_ns)
