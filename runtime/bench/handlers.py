@@ -49,9 +49,10 @@ def nap(duration_ns: int, value: int) -> int:
     return value
 
 
-def stamp(value: int) -> tuple[int, int]:
-    """The value, and when the task ran, on the monotonic clock that all processes share."""
-    return value, time.monotonic_ns()
+def burn_stamp(duration_ns: int, value: int) -> list[int]:
+    """Burn; then the value, and when the task ended, on the monotonic clock that all processes share."""
+    burn(duration_ns)
+    return [value, time.monotonic_ns()]
 
 
 def burn_mix(duration_ns: int, *values: int) -> int:

@@ -29,21 +29,24 @@ WARM_TASKS = 2_000
 POLL_S = 0.002
 
 
-def node_types(workers: int) -> list[NodeType]:
+def node_types(workers: int, prefetch: int | None = None) -> list[NodeType]:
     """One pool of a fixed size, so that no worker is started inside a window."""
-    return [NodeType(NODE_TYPE, workers=workers)]
+    return [NodeType(NODE_TYPE, workers=workers, prefetch=prefetch)]
 
 
 def open_folder(folder: Path, setup: Setup, **more: Any) -> Runtime:
-    """A runtime over a given state folder, new or not; not warm. `more` are further arguments of `Runtime`."""
-    return Runtime(folder, node_types=node_types(setup.workers), durability=setup.durability or "none", **more)
+    """A runtime over a given state folder, new or not; not warm. `more` goes to `Runtime`, before the usual."""
+    usual: dict[str, Any] = {"node_types": node_types(setup.workers), "durability": setup.durability or "none"}
+    return Runtime(folder, **{**usual, **more})
 
 
 @contextmanager
 def open_runtime(setup: Setup, **more: Any) -> Iterator[Runtime]:
     """A warm runtime over a new state folder: all workers have run tasks of both forms, single ones and graphs.
 
-    `more` are further arguments of `Runtime`.
+    Args:
+        setup: Its workers, durability and folder.
+        more: Arguments of `Runtime`, besides the usual or in their place.
     """
     with (
         tempfile.TemporaryDirectory(prefix="mainspring-bench-", dir=setup.folder) as parent,
@@ -99,9 +102,9 @@ def members(runtime: Runtime) -> Members:
     return partial(members_of, runtime)
 
 
-def flow_of(graph: TaskGraph, name: str) -> Flow:
-    """The graph as a flow, nodes in the same order."""
-    flow = Flow(name)
+def flow_of(graph: TaskGraph, name: str, **options: Any) -> Flow:
+    """The graph as a flow, nodes in the same order; `options` are those of its tasks."""
+    flow = Flow(name, **options)
     nodes: list[Any] = []
     add, handler = flow.add, graph.handler
     for node, parents in enumerate(graph.parents):
@@ -134,10 +137,10 @@ def measure_graph(setup: Setup, graph: TaskGraph, name: str) -> Sample:
         return measure_on(runtime, graph, name)
 
 
-def measure_on(runtime: Runtime, graph: TaskGraph, name: str) -> Sample:
+def measure_on(runtime: Runtime, graph: TaskGraph, name: str, **options: Any) -> Sample:
     """The same on a runtime that is open and warm."""
     expected = expected_results(graph)
-    flow = flow_of(graph, name)
+    flow = flow_of(graph, name, **options)
     with MeasuredWindow(members(runtime)) as window:
         found = run_flow(runtime, flow)
     check_equal(found, expected, name)

@@ -75,7 +75,8 @@ def _round(runtime: Runtime, long_ns: int) -> Round:
         session.await_running([gated])
         long = runtime.submit(nap, long_ns, 2)
         session.await_running([long])
-        short = [session.submit_soon(runtime, increment, number) for number in range(SHORT)]
+        short = [session.submit_soon(runtime, increment, number) for number in range(SHORT - 1)]
+        short.append(runtime.submit(increment, SHORT - 1))  # durable when this returns, and so are those before it
         pid = long.status().worker_pid
         behind = sum(handle.status().worker_pid == pid for handle in short)
         if long.done():
