@@ -26,7 +26,8 @@ from runtime.bench.workloads.base import SECONDS_MAX, Scenario, Setup, check_equ
 from runtime.bench.workloads.dag import PARENTS, WIDTH
 
 NAME = "bench"
-PLENTY = 100_000_000
+PLENTY = 1_000_000
+"""Above all that is open at once, and above what starts in a second."""
 TENANTS = 1_000
 FEW = 1_000
 MANY = 1_000_000

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from actors.protocol import limits
 from runtime import Priority, Runtime
 from runtime.bench import session
 from runtime.bench.figures import Sample
@@ -27,8 +28,8 @@ LEAD_SHARE = 0.1
 """The low task is submitted after this share of the feed, when others wait already."""
 FEED_NS = 5_000_000
 """Between two looks at what is due."""
-BOUND_S = 5.0
-"""The default of `Scheduling.ageing`: a class whose oldest task waits longer gets its turn."""
+BOUND_S = limits.AGEING_NS / 1e9
+"""A class whose oldest task waits longer gets its turn."""
 SLACK_S = 0.1
 """For what workers hold ahead at that moment, and the way there and back."""
 
