@@ -22,11 +22,11 @@ from tests.scenarios.waiting import await_lines, lines, words
 pytestmark = pytest.mark.slow
 
 WORKERS: Final = 2
-TASK_S: Final = 0.005
-AGEING_S: Final = 0.5
+TASK_S: Final = 0.001
+AGEING_S: Final = 0.25
 SLOTS_PER_AGEING: Final = math.ceil(WORKERS * AGEING_S / TASK_S)
-HELD: Final = 2 * WORKERS
-"""What workers run and hold ahead with `prefetch=1`."""
+HELD: Final = 10 * WORKERS
+"""What workers run and hold ahead, of tasks that take `TASK_S`, at most."""
 AHEAD: Final = 3 * SLOTS_PER_AGEING
 """Of the better class, waiting all the time: as much as three bounds of work."""
 
@@ -66,19 +66,25 @@ class EndlessLoad:
 
 
 @contextmanager
-def busy(state_dir: Path, runs: Path, ageing_s: float) -> Iterator[tuple[Runtime, EndlessLoad]]:
+def busy(
+    state_dir: Path, runs: Path, ageing_s: float = AGEING_S, prefetch: int | None = None
+) -> Iterator[tuple[Runtime, EndlessLoad]]:
     """A runtime under an endless load of class high. What still waits at the end stays in the folder."""
-    node_types = [NodeType("default", workers=WORKERS, prefetch=1)]
+    node_types = [NodeType("default", workers=WORKERS, prefetch=prefetch)]
     with Runtime(state_dir, node_types=node_types, scheduling=Scheduling(ageing=ageing_s)) as rt:
         load = EndlessLoad(rt, runs, "high")
         await_lines(runs, 1)
         yield rt, load
 
 
+@pytest.mark.parametrize("prefetch", [None, 1])
 @pytest.mark.parametrize("low", ["normal", "low"])
-def test_s41_a_task_of_a_low_class_gets_its_turn_within_the_bound(state_dir: Path, tmp_path: Path, low: str) -> None:
+def test_s41_a_task_of_a_low_class_gets_its_turn_within_the_bound(
+    state_dir: Path, tmp_path: Path, low: str, prefetch: int | None
+) -> None:
+    """At the engine and at its worker, where what comes later of the better class would go before it too."""
     runs = tmp_path / "runs"
-    with busy(state_dir, runs, AGEING_S) as (rt, load):
+    with busy(state_dir, runs, prefetch=prefetch) as (rt, load):
         patient = rt.options(priority=low).submit(handlers.mark, str(runs), low)
         before = len(lines(runs))
         load.until_done([patient], slots_max=4 * SLOTS_PER_AGEING)
@@ -90,7 +96,7 @@ def test_s41_a_task_of_a_low_class_gets_its_turn_within_the_bound(state_dir: Pat
 
 def test_s41_each_class_below_gets_a_turn(state_dir: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    with busy(state_dir, runs, AGEING_S) as (rt, load):
+    with busy(state_dir, runs) as (rt, load):
         below = [rt.options(priority=low).submit(handlers.mark, str(runs), low) for low in ("low", "normal")]
         load.until_done(below, slots_max=4 * SLOTS_PER_AGEING)
         assert all(handle.done() for handle in below), words(runs)
@@ -112,7 +118,7 @@ def test_s41_without_ageing_the_better_class_goes_first_for_ever(state_dir: Path
 def test_s41_ageing_gives_turns_and_not_the_engine(state_dir: Path, tmp_path: Path) -> None:
     """A lot of the low class comes through at the rate of its turns; most of what runs is still the better class."""
     runs = tmp_path / "runs"
-    with busy(state_dir, runs, AGEING_S) as (rt, load):
+    with busy(state_dir, runs) as (rt, load):
         flood = [rt.options(priority="low").submit_nowait(handlers.mark, str(runs), "low") for _ in range(AHEAD)]
         load.until_done(flood[:1], slots_max=4 * SLOTS_PER_AGEING)
         load.until_done(flood[-1:], slots_max=load.sent - AHEAD + SLOTS_PER_AGEING)
