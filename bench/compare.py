@@ -21,8 +21,12 @@ FIGURES: Final = (
     "p99_us",
     "bytes_per_task",
     "metg_us",
+    "share_error_percent",
+    "low_wait_s",
+    "last_ms",
+    "pop_many_us",
 )
-LOWER_IS_BETTER: Final = frozenset({"p50_us", "p99_us", "bytes_per_task", "metg_us"})
+HIGHER_IS_BETTER: Final = frozenset({"ratio", "ratio_p50", "ratio_p99", "tasks_per_second"})
 SAME_MACHINE: Final = ("cpu", "cores", "python", "file_system")
 
 Row = dict[str, Any]
@@ -40,7 +44,7 @@ def changes(old: Row, new: Row, *, absolute: bool) -> list[tuple[str, float, flo
         before, after = old.get(name), new.get(name)
         if not before or not after or not (absolute or name.startswith("ratio")):
             continue
-        found.append((name, before, after, before / after if name in LOWER_IS_BETTER else after / before))
+        found.append((name, before, after, after / before if name in HIGHER_IS_BETTER else before / after))
     return found
 
 

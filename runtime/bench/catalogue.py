@@ -10,12 +10,17 @@ from runtime.bench.workloads.base import Scenario
 from runtime.bench.workloads.chain import ChainScenario
 from runtime.bench.workloads.coldstart import ColdStartScenario
 from runtime.bench.workloads.dag import DagScenario
+from runtime.bench.workloads.fair import FairScenario
+from runtime.bench.workloads.headofline import HeadOfLineScenario
 from runtime.bench.workloads.mail import MailScenario
 from runtime.bench.workloads.map import MapScenario
 from runtime.bench.workloads.memory import MemoryScenario
 from runtime.bench.workloads.metg import MetgScenario
+from runtime.bench.workloads.mixed import MixedScenario
+from runtime.bench.workloads.policy_cost import PolicyCostScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
 from runtime.bench.workloads.roundtrip import RoundtripScenario
+from runtime.bench.workloads.starvation import StarvationScenario
 from runtime.bench.workloads.submit import SubmitScenario
 from runtime.bench.workloads.wfformat import WfFormatScenario
 
@@ -31,6 +36,11 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     RecoveryScenario(),
     MailScenario(),
     MetgScenario(),
+    MixedScenario(),
+    FairScenario(),
+    StarvationScenario(),
+    HeadOfLineScenario(),
+    PolicyCostScenario(),
 )
 
 

@@ -127,6 +127,7 @@ class ScenarioResult:
         theirs: Its samples, in the order taken.
         cost: What the ratio compares.
         error: Why there are no figures; empty when there are.
+        baseline_durability: Of what ran beside them: "none", unless it is the engine itself in another way.
     """
 
     scenario: str
@@ -138,6 +139,7 @@ class ScenarioResult:
     theirs: tuple[Sample, ...] = ()
     cost: Cost = lambda sample: sample.ns_per_task
     error: str = ""
+    baseline_durability: str | None = "none"
 
     def ratios(self) -> dict[str, Ratio]:
         """The ratio under "ratio", and those of the latencies where both sides have them."""
@@ -161,7 +163,7 @@ class ScenarioResult:
             body["baseline"] = {
                 "name": self.baseline_name,
                 "params": dict(self.baseline_params),
-                "durability": "none",
+                "durability": self.baseline_durability,
                 **figures_of(self.theirs),
             }
         for name, ratio in self.ratios().items():

@@ -37,6 +37,24 @@ def burn(duration_ns: int) -> None:
         pass
 
 
+def burn_increment(duration_ns: int, value: int) -> int:
+    """Burn, then add one: a task of a batch that takes some time."""
+    burn(duration_ns)
+    return value + 1
+
+
+def nap(duration_ns: int, value: int) -> int:
+    """Take this long without using the processor: a task that waits for somebody else."""
+    time.sleep(duration_ns / 1e9)
+    return value
+
+
+def burn_stamp(duration_ns: int, value: int) -> list[int]:
+    """Burn; then the value, and when the task ended, on the monotonic clock that all processes share."""
+    burn(duration_ns)
+    return [value, time.monotonic_ns()]
+
+
 def burn_mix(duration_ns: int, *values: int) -> int:
     """Burn, then combine the parents' results: a task of a stencil."""
     burn(duration_ns)

@@ -51,7 +51,9 @@ def lines(result: ScenarioResult) -> list[str]:
     baseline = row["baseline"]
     if baseline is not None:
         found.append(
-            _figures_line("  against", baseline, "none", f"{baseline['name']}: {describe(baseline['params'])}")
+            _figures_line(
+                "  against", baseline, baseline["durability"], f"{baseline['name']}: {describe(baseline['params'])}"
+            )
         )
         found.extend(_details(baseline))
         found.append(_ratio_line(row, len(result.ours)))

@@ -50,6 +50,7 @@ def measure(
         ours=tuple(ours),
         baseline_name=scenario.baseline_name if beside else None,
         baseline_params=scenario.baseline_params(setup) if beside else {},
+        baseline_durability=setup.durability if scenario.baseline_is_ours else "none",
         theirs=tuple(theirs),
         cost=scenario.cost,
         error=error,

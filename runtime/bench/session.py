@@ -5,9 +5,10 @@ Every sample has its own state folder, which is removed with it.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,32 +16,41 @@ from typing import Any
 
 from runtime import Flow, NodeType, Runtime
 from runtime.bench.figures import BenchError, Sample
-from runtime.bench.handlers import increment
+from runtime.bench.handlers import hold, increment, make_gate, open_gate
 from runtime.bench.measure import MeasuredWindow, Members, members_of
 from runtime.bench.workloads.base import SECONDS_MAX, Setup, check_equal
 from runtime.bench.workloads.graphs import TaskGraph, layered
-from runtime.handle import RunHandle
+from runtime.errors import QueueFull
+from runtime.handle import RunHandle, TaskHandle
+from runtime.submitter import Submitter
 
 NODE_TYPE = "cpu"
 WARM_TASKS = 2_000
+POLL_S = 0.002
 
 
-def node_types(workers: int) -> list[NodeType]:
+def node_types(workers: int, prefetch: int | None = None) -> list[NodeType]:
     """One pool of a fixed size, so that no worker is started inside a window."""
-    return [NodeType(NODE_TYPE, workers=workers)]
+    return [NodeType(NODE_TYPE, workers=workers, prefetch=prefetch)]
 
 
-def open_folder(folder: Path, setup: Setup) -> Runtime:
-    """A runtime over a given state folder, new or not; not warm."""
-    return Runtime(folder, node_types=node_types(setup.workers), durability=setup.durability or "none")
+def open_folder(folder: Path, setup: Setup, **more: Any) -> Runtime:
+    """A runtime over a given state folder, new or not; not warm. `more` goes to `Runtime`, before the usual."""
+    usual: dict[str, Any] = {"node_types": node_types(setup.workers), "durability": setup.durability or "none"}
+    return Runtime(folder, **{**usual, **more})
 
 
 @contextmanager
-def open_runtime(setup: Setup) -> Iterator[Runtime]:
-    """A warm runtime over a new state folder: all workers have run tasks of both forms, single ones and graphs."""
+def open_runtime(setup: Setup, **more: Any) -> Iterator[Runtime]:
+    """A warm runtime over a new state folder: all workers have run tasks of both forms, single ones and graphs.
+
+    Args:
+        setup: Its workers, durability and folder.
+        more: Arguments of `Runtime`, besides the usual or in their place.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="mainspring-bench-", dir=setup.folder) as parent,
-        open_folder(Path(parent) / "state", setup) as runtime,
+        open_folder(Path(parent) / "state", setup, **more) as runtime,
     ):
         warm(runtime)
         yield runtime
@@ -54,14 +64,47 @@ def warm(runtime: Runtime) -> None:
     check_equal(run_flow(runtime, flow_of(graph, "warm-up")), expected_results(graph), "warm-up")
 
 
+@contextmanager
+def held_workers(runtime: Runtime, setup: Setup) -> Iterator[Callable[[], None]]:
+    """Every worker is busy with a task that holds at a gate, so that work piles up. Gives what opens the gate."""
+    with tempfile.TemporaryDirectory(prefix="mainspring-gate-") as folder:
+        gate = os.path.join(folder, "gate")
+        make_gate(gate)
+        holding = [runtime.submit(hold, gate, number) for number in range(setup.workers)]
+        try:
+            await_running(holding)
+            yield lambda: open_gate(gate)
+        finally:
+            if os.path.exists(gate):
+                open_gate(gate)
+            check_equal([task.result(SECONDS_MAX) for task in holding], list(range(setup.workers)), "held workers")
+
+
+def await_running(handles: Sequence[TaskHandle[Any]]) -> None:
+    """Wait until all of them run; each is then at a worker of its own."""
+    until = time.monotonic() + SECONDS_MAX
+    while not all(handle.status().started_ns for handle in handles):
+        if time.monotonic() > until:
+            raise BenchError(f"{len(handles)} tasks did not all start within {SECONDS_MAX:.0f} s")
+        time.sleep(POLL_S)
+
+
+def submit_soon(submitter: Submitter, fn: Callable[..., Any], /, *args: Any) -> TaskHandle[Any]:
+    """Submit a single task without waiting for the disk; when the engine is full, wait as a user would."""
+    try:
+        return submitter.submit_nowait(fn, *args)
+    except QueueFull:
+        return submitter.submit(fn, *args)
+
+
 def members(runtime: Runtime) -> Members:
     """What a `MeasuredWindow` asks for the processes of a runtime."""
     return partial(members_of, runtime)
 
 
-def flow_of(graph: TaskGraph, name: str) -> Flow:
-    """The graph as a flow, nodes in the same order."""
-    flow = Flow(name)
+def flow_of(graph: TaskGraph, name: str, **options: Any) -> Flow:
+    """The graph as a flow, nodes in the same order; `options` are those of its tasks."""
+    flow = Flow(name, **options)
     nodes: list[Any] = []
     add, handler = flow.add, graph.handler
     for node, parents in enumerate(graph.parents):
@@ -94,10 +137,10 @@ def measure_graph(setup: Setup, graph: TaskGraph, name: str) -> Sample:
         return measure_on(runtime, graph, name)
 
 
-def measure_on(runtime: Runtime, graph: TaskGraph, name: str) -> Sample:
+def measure_on(runtime: Runtime, graph: TaskGraph, name: str, **options: Any) -> Sample:
     """The same on a runtime that is open and warm."""
     expected = expected_results(graph)
-    flow = flow_of(graph, name)
+    flow = flow_of(graph, name, **options)
     with MeasuredWindow(members(runtime)) as window:
         found = run_flow(runtime, flow)
     check_equal(found, expected, name)

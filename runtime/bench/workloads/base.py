@@ -50,6 +50,8 @@ class Scenario(ABC):
     tasks_smoke: ClassVar[int]
     durability_default: ClassVar[Durability | None] = "fsync"
     baseline_name: ClassVar[str | None] = None
+    baseline_is_ours: ClassVar[bool] = False
+    """Whether the baseline is the same engine used in another way, and as durable."""
 
     def refusal(self, setup: Setup) -> str:
         """Why this setup cannot be measured; empty when it can. Asked before anything runs."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from runtime import Runtime
 from runtime.bench import baselines, session
 from runtime.bench.figures import Sample
 from runtime.bench.handlers import increment
 from runtime.bench.measure import MeasuredWindow, members_with_children
 from runtime.bench.workloads.base import SECONDS_MAX, Scenario, Setup, check_equal
-from runtime.errors import QueueFull
 
 
 class SubmitScenario(Scenario):
@@ -25,7 +21,7 @@ class SubmitScenario(Scenario):
     def run(self, setup: Setup) -> Sample:
         with session.open_runtime(setup) as runtime:
             with MeasuredWindow(session.members(runtime)) as window:
-                handles = [_submit(runtime, value) for value in range(setup.tasks)]
+                handles = [session.submit_soon(runtime, increment, value) for value in range(setup.tasks)]
                 found = [handle.result(timeout=SECONDS_MAX) for handle in handles]
             check_equal(found, list(range(1, setup.tasks + 1)), self.name)
             return window.sample(setup.tasks)
@@ -37,11 +33,3 @@ class SubmitScenario(Scenario):
                 found = [future.result() for future in futures]
             check_equal(found, list(range(1, setup.tasks + 1)), self.name)
             return window.sample(setup.tasks)
-
-
-def _submit(runtime: Runtime, value: int) -> Any:
-    """Without waiting for the disk (the result does); when the engine is full, wait as a user would."""
-    try:
-        return runtime.submit_nowait(increment, value)
-    except QueueFull:
-        return runtime.submit(increment, value)

@@ -9,8 +9,9 @@ from runtime.bench.figures import BenchError
 
 
 def test_the_promised_scenarios_are_there() -> None:
-    names = "map submit chain dag roundtrip wfformat memory coldstart recovery mail metg".split()
-    assert [scenario.name for scenario in catalogue.SCENARIOS] == names
+    throughput = "map submit chain dag roundtrip wfformat memory coldstart recovery mail metg".split()
+    who_is_next = "mixed fair starvation headofline policy-cost".split()
+    assert [scenario.name for scenario in catalogue.SCENARIOS] == throughput + who_is_next
 
 
 def test_every_scenario_says_what_a_task_is_and_has_two_sizes() -> None:

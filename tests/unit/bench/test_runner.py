@@ -63,6 +63,17 @@ def test_a_wrong_result_fails_the_scenario() -> None:
     assert "seconds" not in result.to_json()
 
 
+class Itself(Recorder):
+    """Is compared with itself, used in another way."""
+
+    baseline_is_ours = True
+
+
+def test_the_baseline_is_as_durable_as_it_is() -> None:
+    assert runner.measure(Recorder(), SETUP, repeat=1, against=True).to_json()["baseline"]["durability"] == "none"
+    assert runner.measure(Itself(), SETUP, repeat=1, against=True).to_json()["baseline"]["durability"] == "os"
+
+
 def test_parameters_are_part_of_the_result() -> None:
     result = runner.measure(Recorder(), SETUP, repeat=2, against=True)
     assert result.params == {"workers": 2, "repeat": 2}
