@@ -202,8 +202,13 @@ class Giving:
 
 
 def flow_of(run: Run) -> Hashable:
-    """What is served in turn inside a tenant: the single tasks of a session together, other runs each for itself."""
-    return run.no if run.is_graph or run.is_map else run.session
+    """What is served in turn inside a tenant: each graph for itself, and of a session its single tasks and its maps.
+
+    The chunks of a map are runs; if they took turns among each other, they would be given out in crumbs.
+    """
+    if run.is_graph:
+        return run.no
+    return (run.session,) if run.is_map else run.session
 
 
 def note_rates(scheduler: Scheduler, *, whole: bool = False) -> None:
