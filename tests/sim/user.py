@@ -19,6 +19,7 @@ from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
+from tests.sim.operator import Operator, sharing
 
 if TYPE_CHECKING:
     from tests.sim.clock import Queue
@@ -93,6 +94,8 @@ class User:
         self.expired: set[tuple[int, int]] = set()
         self._random = random
         self._classes = Random(f"classes {world.seed}")
+        self.operator = Operator(self, world.seed)
+        self._sharing = [sharing(self._classes) for _ in PRIORITIES]
         self._times = Random(f"times {world.seed}")
         self._queue: Queue | None = None
         self._next_query = 1
@@ -110,6 +113,12 @@ class User:
         for _ in range(self._random.choice((0, 1, 3))):
             self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
         self._sent = 0
+        self.operator.begin(self.world.clock.now_ns)
+
+    def ask(self, question: msg.Queried) -> None:
+        """Ask the engine that is there now, if one is."""
+        if self._queue is not None:
+            self._queue.post(question)
 
     # --- submitting -----------------------------------------------------------------------------------------------
 
@@ -146,6 +155,7 @@ class User:
         kinds = [kind("parents", rule) for rule in RULES[2:]] + [kind("parents", node_type="io")]
         for each in kinds:
             each["priority"] = self._classes.choice(PRIORITIES)
+            each.update(sharing(self._classes))
         rules: list[str] = []
         for node in range(size):
             chosen = self._random.randrange(len(kinds))
@@ -205,7 +215,8 @@ class User:
         open_seq = min((s for s in self.submissions if not self._complete(s)), default=0)
         queue.post(msg.SessionOpened(self.session, open_seq))
         for number, priority in enumerate(PRIORITIES, 1):
-            queue.post(msg.KindDefined(self.session, number, kind("one", priority=priority)))
+            more = self._sharing[number - 1]
+            queue.post(msg.KindDefined(self.session, number, kind("one", priority=priority, **more)))
         self._greeting = queue
 
     def disconnect(self) -> None:
@@ -255,6 +266,8 @@ class User:
         elif tell.frame == "N":
             for seq, _, state, counts, _ in body:
                 self._note_ended(seq, state, counts)
+        elif tell.frame == "Q":
+            self.operator.hear(body[0])
         elif tell.frame == "J":
             raise AssertionError(f"refused: {body}")
 
