@@ -17,7 +17,7 @@ from typing import Any, Final
 from actors.at_workers import RunningNode, running_nodes
 from actors.persister import Persister
 from actors.pool import WorkerPool
-from actors.pool_lanes import offer_over
+from actors.pool_lanes import offer_over, with_places
 from actors.pool_size import ask_results, balance
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -272,18 +272,26 @@ class EngineCore:
         for name, pool in self.pools.items():
             queue = scheduler.ready[name]
             while queue.size and (offer := pool.offer(queue.size)) is not None:
-                self._lease(pool, offer)
+                if not self._lease(pool, offer):
+                    break
             while queue.size and (offer := offer_over(pool, queue.best_class())) is not None:
-                self._lease(pool, offer)
+                if not self._lease(pool, offer):
+                    break
             if queue.size or pool.uneven:
                 told += [m for m in balance(pool, queue.size) if not self._take(m)]
             if len(pool.workers) > 1:
                 self._effects += ask_results(pool, queue.size)
         return told
 
-    def _lease(self, pool: WorkerPool, offer: msg.Offer) -> None:
-        grants = [g for g in self.scheduler.give(offer) if not self._take(g)]
+    def _lease(self, pool: WorkerPool, offer: msg.Offer) -> bool:
+        """Give what an offer has room for; False when the queue is as it was."""
+        scheduler = self.scheduler
+        before = scheduler.ready[pool.name].size
+        if scheduler.policy.shares:
+            offer = with_places(pool, offer)
+        grants = [g for g in scheduler.give(offer) if not self._take(g)]
         self._effects += pool.lease(grants, self._now_ns)
+        return bool(grants) or scheduler.ready[pool.name].size != before
 
     def _commit(self, events: list[Any]) -> None:
         batch: list[Any] = events

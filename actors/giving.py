@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from actors.policy import shares
 from actors.policy.fair import NO_BOUND, FairQueue
-from actors.policy.lanes import Position
+from actors.policy.lanes import Gate, Position
 from actors.policy.policy import Policy
 from actors.policy.quotas import Quotas
 from actors.policy.rates import Rates
 from actors.policy.scopes import RATE, scopes_of
 from actors.policy.timers import Timers
 from actors.protocol import effects as fx
+from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken
 from actors.protocol.kinds import PRIORITIES, Kind
 from actors.protocol.records import RecordType
@@ -106,11 +108,34 @@ class Giving:
         """Nodes that became READY wait for their turn."""
         self.ready[kind.node_type].push(kind, run, nodes, now_ns, flow_of(run), front=front)
 
-    def take(self, node_type: str, count: int, worst: int | None, now_ns: int) -> list[tuple[Run, Kind, Sequence[int]]]:
-        """Up to so many nodes whose turn it is; of the class `worst` or a better one, if given."""
+    def take(self, offer: msg.Offer, now_ns: int) -> Iterator[tuple[int, Run, Kind, Sequence[int]]]:
+        """Nodes whose turn it is, with the worker that gets them."""
         self._now_ns = now_ns
-        room = NO_BOUND if worst is None else _UP_TO[worst]
-        return self.ready[node_type].pop(count, now_ns, room, self._admit if self._gated else None)
+        queue, gate = self.ready[offer.node_type], self._admit if self._gated else None
+        room = NO_BOUND if offer.worst is None else _UP_TO[offer.worst]
+        if offer.slots:
+            yield from self._take_by_shares(queue, offer, room, gate)
+            return
+        for worker, count in offer.shares:
+            for run, kind, nodes in queue.pop(count, now_ns, room, gate):
+                yield worker, run, kind, nodes
+
+    def _take_by_shares(
+        self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int], gate: Gate | None
+    ) -> Iterator[tuple[int, Run, Kind, Sequence[int]]]:
+        """First who waits below its least share, then all within their most."""
+        by_class, held = self.policy.shares, list(offer.held)
+        for worker, count in offer.shares:
+            lacking = shares.owed(by_class, offer.slots, held, queue.open_classes())
+            for class_, wanted in (*lacking, (-1, count)):
+                bounds = shares.room(by_class, offer.slots, held)
+                if class_ >= 0:
+                    bounds = [bound if no == class_ else 0 for no, bound in enumerate(bounds)]
+                bounds = list(map(min, bounds, room))
+                for run, kind, nodes in queue.pop(min(wanted, count), self._now_ns, bounds, gate):
+                    count -= len(nodes)
+                    held[kind.priority] += len(nodes)
+                    yield worker, run, kind, nodes
 
     def _admit(self, kind: Kind, wanted: int) -> tuple[int, str]:
         """The gate of the queues."""

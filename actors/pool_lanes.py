@@ -47,6 +47,13 @@ def offer_over(pool: WorkerPool, best: int) -> msg.Offer | None:
     return msg.Offer(pool.name, tuple((worker, fits) for _, worker, fits in sorted(shares)), best)
 
 
+def with_places(pool: WorkerPool, offer: msg.Offer) -> msg.Offer:
+    """The offer, with what shares of the classes are reckoned by."""
+    workers = pool.workers.values()
+    slots = pool.slots * sum(worker.state is WorkerState.READY for worker in workers)
+    return offer._replace(slots=slots, held=tuple(map(sum, zip(*(w.book.held_of for w in workers), strict=True))))
+
+
 def serials_to_take(worker: PoolWorker, slots: int) -> list[int]:
     """The half of what a worker holds ahead that an idle one may take: of each class the later half.
 

@@ -133,16 +133,15 @@ class Scheduler:
 
     def _on_offer(self, message: msg.Offer) -> None:
         giving = self.giving
-        for worker, count in message.shares:
-            for run, kind, waiting in giving.take(message.node_type, count, message.worst, self.now_ns):
-                nodes = run.lease(timetable.unexpired(self, run, waiting) if run.rare.expires else waiting)
-                giving.unused(kind, len(waiting) - len(nodes))
-                if nodes:
-                    failed = run.rare.attempts
-                    attempts = [failed.get(n, 0) + 1 for n in nodes] if failed else None
-                    self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes)))
-                elif run.cancel_asked:
-                    giving.drop(message.node_type, run)
+        for worker, run, kind, waiting in giving.take(message, self.now_ns):
+            nodes = run.lease(timetable.unexpired(self, run, waiting) if run.rare.expires else waiting)
+            giving.unused(kind, len(waiting) - len(nodes))
+            if nodes:
+                failed = run.rare.attempts
+                attempts = [failed.get(n, 0) + 1 for n in nodes] if failed else None
+                self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes)))
+            elif run.cancel_asked:
+                giving.drop(message.node_type, run)
         if giving.policy.rates:
             note_rates(self)
 

@@ -23,8 +23,10 @@ class Share:
     """What a priority class has of the slots of each pool, as parts of 1.
 
     Args:
-        least: Kept for the class: what it does not use stays free. The classes' least parts are 1 together at most.
-        most: It never has more.
+        least: It comes first while it has less and work to do. Lent while it has none, and back as tasks of others end.
+            The classes' least parts are 1 together at most.
+        most: It never has more, so the rest is free for the other classes at once: `{"low": Share(most=0.8)}` keeps a
+            fifth of the workers from long tasks of class low.
     """
 
     least: float = 0.0

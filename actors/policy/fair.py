@@ -253,10 +253,7 @@ class FairQueue(Generic[R]):
                     self._put_aside(lane)
 
     def release(self, scope: str, now_ns: int) -> int:
-        """Put what waits under a scope back to where it was in its flow; returns how many nodes.
-
-        Who was stopped before its turn was over comes before the others, who had its turn behind them.
-        """
+        """Put what waits under a scope back to where it was; returns how many nodes. Cut-off turns come first."""
         lanes = self._blocked.pop(scope, None)
         if lanes is None:
             return 0
@@ -312,7 +309,7 @@ class FairQueue(Generic[R]):
     def reprioritize(self, run: R, class_: int, flow: Hashable = None) -> int:
         """Move what waits of a run to another class, to the place of its age in the flow; returns how many nodes.
 
-        What was held back is open there, unless its lane there is, too. Later nodes come with `push(..., class_=)`.
+        What was held back is open there, unless its lane there is, too. Later nodes: `push(..., class_=)`.
         """
         moved = 0
         for lane, segments, count in self._extract(run, flow, besides=class_):
@@ -361,11 +358,14 @@ class FairQueue(Generic[R]):
     # --- questions ------------------------------------------------------------------------------------------------
 
     def best_class(self) -> int:
-        """The best class of which something can be taken; the number of classes when there is none."""
+        """The best of the open classes; the number of classes when there is none."""
+        return min(self.open_classes(), default=len(PRIORITIES))
+
+    def open_classes(self) -> list[int]:
+        """Classes of which something can be taken, best first."""
         if self._only is not None:
-            return self._only.level.no if self.size else len(PRIORITIES)
-        levels = self._open_levels()
-        return levels[0].no if levels else len(PRIORITIES)
+            return [self._only.level.no] if self.size else []
+        return [level.no for level in self._open_levels()]
 
     def counts(self) -> list[int]:
         """Waiting nodes per class, with those that are held back."""

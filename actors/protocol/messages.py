@@ -220,6 +220,9 @@ class Offer(NamedTuple):
     node_type: str
     shares: tuple[tuple[int, int], ...]
     worst: int | None = None
+    slots: int = 0
+    """Slots of the pool, and leases of each class in it; named where classes have shares."""
+    held: tuple[int, ...] = ()
 
 
 class Grant(NamedTuple):

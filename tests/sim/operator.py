@@ -62,13 +62,16 @@ class Operator:
 
     def _change(self) -> None:
         random, scope = self._random, self._random.choice(SCOPES)
-        what = random.randrange(5)
+        what = random.randrange(6)
         if what == 0:
             self._send({"pause": [scope]})
         elif what == 1:
             self._send({"resume": [scope]})
         elif what == 2:
             self._send({"quotas": {random.choice(QUOTAS): random.choice((1, 1, 2, None))}})
+        elif what == 5:
+            least, most = random.choice(((0.0, 0.5), (0.5, 1.0), (0.3, 0.6)))
+            self._send({"shares": {random.choice(PRIORITIES): random.choice(([least, most], None))}})
         elif what == 3:
             self._send({"rates": {"r": random.choice(([2000.0, 1], [500.0, 3], None))}})
         else:

@@ -51,6 +51,7 @@ class Lease:
     node: int
     attempt: int
     item: Any
+    claimed_wall_ns: int = 0
 
 
 class FakeWorker:
@@ -176,6 +177,7 @@ class FakeWorker:
                 lease = lane.popleft()
                 if self.table[lease.serial] is LeaseState.LEASED:
                     self.table[lease.serial] = LeaseState.RUNNING
+                    lease.claimed_wall_ns = self._clock.wall_ns
                     self._claimed.append(lease)
                     break
         self.passed = min((lane[0].serial - 1 for lane in self._lanes if lane), default=self._newest)
