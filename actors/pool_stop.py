@@ -46,10 +46,12 @@ def revoked(pool: WorkerPool, message: msg.LeasesRevoked) -> None:
     worker.revoking = False
     give_back(pool, worker, message.won, "taken back")
     won = set(message.won)
+    late: list[int] = []
     for serial in message.asked:
         group = worker.book.find(serial) if serial not in won else None
         if group is not None and group.run.state[group.nodes[serial - group.base]] == CANCELLING:
-            _stop(pool, worker, serial, CANCEL)
+            late.append(serial)
+    _stop(pool, worker, late, CANCEL)
 
 
 def give_back(pool: WorkerPool, worker: PoolWorker, serials: Iterable[int], cause: str) -> None:
@@ -62,14 +64,19 @@ def give_back(pool: WorkerPool, worker: PoolWorker, serials: Iterable[int], caus
         pool.put(msg.Returned(run, nodes, cause))
 
 
-def _stop(pool: WorkerPool, worker: PoolWorker, serial: int, reason: int) -> None:
-    """Begin to stop one attempt: ask it, and take back what is held behind it."""
-    if serial in worker.stops or worker.state in (WorkerState.KILLING, WorkerState.DEAD):
+def _stop(pool: WorkerPool, worker: PoolWorker, serials: list[int], reason: int) -> None:
+    """Begin to stop attempts: ask them, and take back what is held behind the first, once.
+
+    Thousands come together when a map is left: what ended and was not heard of yet is among them.
+    """
+    if worker.state in (WorkerState.KILLING, WorkerState.DEAD):
         return
-    worker.stops[serial] = Escalation(serial, reason, pool.now_ns + pool.grace_ns)
-    pool.put(fx.AskCancel(worker.id, serial, reason))
-    if not pool.is_async:
-        take_back(pool, worker, [s for s in worker.book.open_serials() if s != serial])
+    fresh = [serial for serial in serials if serial not in worker.stops]
+    for serial in fresh:
+        worker.stops[serial] = Escalation(serial, reason, pool.now_ns + pool.grace_ns)
+        pool.put(fx.AskCancel(worker.id, serial, reason))
+    if fresh and not pool.is_async:
+        take_back(pool, worker, [s for s in worker.book.open_serials() if s != fresh[0]])
 
 
 def take_back(pool: WorkerPool, worker: PoolWorker, serials: list[int]) -> None:
@@ -105,7 +112,7 @@ def observed(pool: WorkerPool, message: msg.WorkerObserved) -> None:
             continue
         timeout = group.kind.timeout_ns
         if timeout and pool.now_ns - started_ns >= timeout:
-            _stop(pool, worker, serial, TIMEOUT)
+            _stop(pool, worker, [serial], TIMEOUT)
         elif timeout:
             pool.put(fx.WakeAt(started_ns + timeout))
     if message.stopped is not None:

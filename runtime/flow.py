@@ -29,7 +29,7 @@ from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import counted, is_name
-from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, encode_call, holds, shape_of
+from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, UnwrittenBlobs, encode_call, holds, shape_of
 from runtime.config import NAME_RULE
 from runtime.mail.codec import Codec
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, TaskOptions, kind_of, split_partial
@@ -266,12 +266,13 @@ class Flow:
         shape: Shape = shape_of(args, kwargs)
         if holds((args, kwargs), _is_node):
             shape = "mixed" if not kwargs and _takes_results_whole(args) else "template"
-        large = False
-        item = b"null"
+        item, large = b"null", False
         try:
             item = self._encoded(self._codec, row, shape, args, kwargs, deps, ANY_KEY)
         except BlobNeeded:
             large = True
+            if shape == "template":  # once more, to the end: nodes may stand behind the large value
+                self._encoded(Codec(UnwrittenBlobs()), row, shape, args, kwargs, deps, ANY_KEY)
         kind = row.shapes.get(shape, _UNKNOWN)
         if kind < 0:
             kind = row.shapes[shape] = self._kind(row, shape)
@@ -339,8 +340,7 @@ class Flow:
         header: dict[str, Any] = {"name": self.name, "kinds": kinds}
         if run_id is not None:
             header["run_id"] = run_id
-        found = encode(columns, header)
-        return found
+        return encode(columns, header)
 
     @property
     def has_large_values(self) -> bool:

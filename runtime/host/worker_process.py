@@ -229,16 +229,18 @@ class ProcessWorker:
         self._runner.succeeded(place, outcome, started_ns)
 
     def _find_handler(self, group: WorkGroup, at: int) -> Handler | None:
-        """Import the handler, as part of the attempt at place `at`: a crash.
+        """Import the handler, as part of the attempt at place `at`: a crash, a hang or an exit in there is its own.
 
-        A hang or an exit in there is then its own.
+        Who asks to stop waits for its end, or ends this process: an import that is left in the middle cannot be
+        repeated, because parts of a package stay in `sys.modules` without being attributes of the new package.
         """
         serial, words = group.serial + at, self._words
         started_ns = monotonic_ns()
         words[serial & SLOT_MASK] = started_ns
         try:
             words[CURRENT] = serial
-            handler = self._station.find_handler(group.kind_no)
+            with self._stopper.shield():
+                handler = self._station.find_handler(group.kind_no)
             words[CURRENT] = 0
         except BaseException as exc:
             words[CURRENT] = 0

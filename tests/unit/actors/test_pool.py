@@ -5,9 +5,11 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from actors.policy.leases import LeaseBook
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
+from actors.run import Run
 from tests.unit.actors.rig import Rig, kind, node_type
 
 
@@ -153,6 +155,21 @@ def test_cancel_takes_back_what_is_not_claimed_and_asks_what_runs() -> None:
     rig.say(msg.LeasesRevoked(worker, (), (first,)), msg.LeasesRevoked(worker, (second,), (second,)))
     assert rig.taken(fx.AskCancel) == [fx.AskCancel(worker, first, 1)]
     assert [row[0][2] for row in rig.told("F")] == ["cancelled"]
+
+
+def test_many_that_are_cancelled_at_once_cost_one_look_at_the_book(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    rig.core.pools["default"].measured(1_000)
+    rig.submit_graph([[]] * 1000)
+    given = tuple(serial for _, serial, _ in rig.leases())
+    (worker,) = rig.workers
+    rig.say(msg.CancelAsked("s", 1, "s-1", None))
+    looks: list[LeaseBook[Run]] = []
+    look = LeaseBook.open_serials
+    monkeypatch.setattr(LeaseBook, "open_serials", lambda book: looks.append(book) or look(book))
+    rig.say(msg.LeasesRevoked(worker, (), given))
+    assert [asked.serial for asked in rig.taken(fx.AskCancel)] == list(given)
+    assert (len(given), len(looks)) == (1000, 1)
 
 
 def test_an_idle_worker_takes_what_a_stuck_one_holds_ahead() -> None:

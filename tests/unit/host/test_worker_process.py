@@ -316,6 +316,23 @@ def test_what_was_claimed_behind_a_long_import_is_not_lost(shared: Rig, tmp_path
     assert [shared.outcome(first + i) for i in range(8)] == list(range(8))
 
 
+def test_an_import_is_not_stopped_in_the_middle(shared: Rig, tmp_path: Path) -> None:
+    package, go = tmp_path / "half_imported", tmp_path / "go"
+    package.mkdir()
+    wait = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.001)\n"
+    (package / "__init__.py").write_text(f"from .part import *\n{wait}known = part.x\n")
+    (package / "part.py").write_text("x = 1\n")
+    script = tmp_path / "imports_package.py"
+    script.write_text("from half_imported import known\ndef f(x):\n    return x + known\n")
+    kind = shared.kind(f"file:{script}:f", "one")
+    first = shared.lease(kind, [1])
+    shared.until(lambda: shared.table.current()[0] == first or NOTHING)
+    shared.stop(first, CANCEL)
+    go.touch()
+    assert shared.outcome(first)["kind"] == "cancelled"
+    assert shared.outcome(shared.lease(kind, [1])) == 2
+
+
 def test_drain_finishes_what_runs_and_claims_nothing_more(tmp_path: Path) -> None:
     with Rig() as rig:
         go = tmp_path / "go"

@@ -205,6 +205,26 @@ def test_large_values_wait_for_the_run(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"run-1", "run-2"}
 
 
+def test_nodes_behind_a_large_value_are_parents_too(tmp_path: Path) -> None:
+    flow = Flow()
+    first, second, third = (flow.add(add_one, number) for number in range(3))
+    big = "x" * 200_000
+    flow.add(gather, big, [first], {"a": (second, big)}, key=third)
+    codec = Codec(BlobStore(tmp_path, fsync=False))
+    _, columns = decode(flow.container(codec, "run-1", lambda name: name))
+    assert columns.parents(3) == [0, 1, 2]
+    assert codec.decode_template(columns.items[3], [5, 6, 7]) == ([big, [5], {"a": (6, big)}], {"key": 7})
+
+
+def test_a_value_behind_a_large_one_is_refused_at_its_line() -> None:
+    flow = Flow()
+    first = flow.add(add_one, 1)
+    with pytest.raises(PayloadError) as refused:
+        flow.add(gather, "x" * 200_000, [first], key=object())
+    assert "key" in refused.value.path
+    assert len(flow) == 1
+
+
 def test_a_flow_can_be_submitted_again_and_grow() -> None:
     flow = Flow()
     flow.add(add_one, 1)
