@@ -22,7 +22,7 @@ import orjson
 
 from actors.policy import shares
 from actors.policy.fair import NO_BOUND, FairQueue
-from actors.policy.lanes import Gate, Position
+from actors.policy.lanes import Position
 from actors.policy.policy import Policy
 from actors.policy.quotas import Quotas
 from actors.policy.rates import Rates
@@ -39,6 +39,8 @@ from actors.state_column import CANCELLING, LEASED, where
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
 
+PARTS: Final = 8
+"""Where something may be limited, a worker gets its room in so many parts."""
 _UP_TO: Final = tuple(
     tuple(NO_BOUND[0] if class_ <= worst else 0 for class_ in range(len(PRIORITIES)))
     for worst in range(len(PRIORITIES))
@@ -111,31 +113,53 @@ class Giving:
     def take(self, offer: msg.Offer, now_ns: int) -> Iterator[tuple[int, Run, Kind, Sequence[int]]]:
         """Nodes whose turn it is, with the worker that gets them."""
         self._now_ns = now_ns
-        queue, gate = self.ready[offer.node_type], self._admit if self._gated else None
+        queue = self.ready[offer.node_type]
         room = NO_BOUND if offer.worst is None else _UP_TO[offer.worst]
-        if offer.slots:
-            yield from self._take_by_shares(queue, offer, room, gate)
+        if self._gated or offer.slots:
+            yield from self._take_limited(queue, offer, room)
             return
         for worker, count in offer.shares:
-            for run, kind, nodes in queue.pop(count, now_ns, room, gate):
+            for run, kind, nodes in queue.pop(count, now_ns, room):
                 yield worker, run, kind, nodes
 
-    def _take_by_shares(
-        self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int], gate: Gate | None
+    def _take_limited(
+        self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int]
     ) -> Iterator[tuple[int, Run, Kind, Sequence[int]]]:
-        """First who waits below its least share, then all within their most."""
-        by_class, held = self.policy.shares, list(offer.held)
-        for worker, count in offer.shares:
-            lacking = shares.owed(by_class, offer.slots, held, queue.open_classes())
-            for class_, wanted in (*lacking, (-1, count)):
-                bounds = shares.room(by_class, offer.slots, held)
-                if class_ >= 0:
-                    bounds = [bound if no == class_ else 0 for no, bound in enumerate(bounds)]
-                bounds = list(map(min, bounds, room))
-                for run, kind, nodes in queue.pop(min(wanted, count), self._now_ns, bounds, gate):
-                    count -= len(nodes)
-                    held[kind.priority] += len(nodes)
+        """As `take`, where it is not known how much may start: the workers get it in turns, a part of their room each,
+        so that two tasks that may run at once do not stand behind each other at one worker."""
+        left = dict(offer.shares)
+        part = {worker: max(1, count // PARTS) for worker, count in offer.shares}
+        held = list(offer.held)
+        while left:
+            for worker in list(left):
+                found = self._take_part(queue, offer, room, held, min(part[worker], left[worker]))
+                if not found:
+                    return
+                for run, kind, nodes in found:
+                    left[worker] -= len(nodes)
                     yield worker, run, kind, nodes
+                if left[worker] <= 0:
+                    del left[worker]
+
+    def _take_part(
+        self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int], held: list[int], count: int
+    ) -> list[tuple[Run, Kind, Sequence[int]]]:
+        """Up to so many for one worker; first of a class that waits below its least share, all within their most."""
+        gate = self._admit if self._gated else None
+        if not offer.slots:
+            return queue.pop(count, self._now_ns, room, gate)
+        by_class = self.policy.shares
+        found: list[tuple[Run, Kind, Sequence[int]]] = []
+        for class_, wanted in (*shares.owed(by_class, offer.slots, held, queue.open_classes()), (-1, count)):
+            bounds = list(map(min, shares.room(by_class, offer.slots, held), room))
+            if class_ >= 0:
+                bounds = [bound if no == class_ else 0 for no, bound in enumerate(bounds)]
+            got = queue.pop(min(wanted, count), self._now_ns, bounds, gate)
+            for _, kind, nodes in got:
+                count -= len(nodes)
+                held[kind.priority] += len(nodes)
+            found += got
+        return found
 
     def _admit(self, kind: Kind, wanted: int) -> tuple[int, str]:
         """The gate of the queues."""

@@ -1,0 +1,181 @@
+"""Giving: quotas come back however an attempt ends, pauses hold, rates last over a restart, shares bind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.protocol import effects as fx
+from actors.protocol import messages as msg
+from actors.protocol.records import Record, RecordType
+from actors.replay import Replay
+from actors.scheduler import Scheduler
+from tests.unit.actors.rig import Rig, kind, node_type
+
+PRINTER = {"concurrency_key": "printer"}
+
+
+def rig_with(policy: dict[str, Any], **node_type_options: Any) -> Rig:
+    return Rig(node_type(**node_type_options), scheduler=Scheduler(["default"], policy=policy))
+
+
+def submit(rig: Rig, count: int, first: int = 1, **options: Any) -> None:
+    rows = [[seq, first, seq] for seq in range(first, first + count)]
+    rig.say(msg.KindDefined("s", first, kind(**options)), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+
+
+def change(rig: Rig, **changes: Any) -> None:
+    rig.ask("policy", change=changes)
+
+
+Ending = Callable[[Rig, int, int], None]
+
+
+def succeeds(rig: Rig, worker: int, serial: int) -> None:
+    rig.succeed(worker, serial, 0)
+
+
+def fails(rig: Rig, worker: int, serial: int) -> None:
+    rig.fail(worker, serial, 0)
+
+
+def is_cancelled_early(rig: Rig, worker: int, serial: int) -> None:
+    rig.say(msg.CancelAsked("s", 9, "s-1", None), msg.LeasesRevoked(worker, (serial,), (serial,)))
+
+
+def is_cancelled_running(rig: Rig, worker: int, serial: int) -> None:
+    rig.say(msg.CancelAsked("s", 9, "s-1", None), msg.LeasesRevoked(worker, (), (serial,)))
+    rig.fail(worker, serial, 0, "cancelled")
+
+
+def dies(rig: Rig, worker: int, serial: int) -> None:
+    rig.die(worker, serial, (serial,))
+
+
+@pytest.mark.parametrize("ends", [succeeds, fails, is_cancelled_early, is_cancelled_running, dies])
+def test_a_place_comes_back_however_the_attempt_ends(ends: Ending) -> None:
+    rig = rig_with({"quotas": {"key:printer": 1}}, workers_min=2, workers_max=2)
+    submit(rig, 3, **PRINTER, poison=1)
+    ((worker, serial, node),) = rig.leases()
+    assert node == 0
+    ends(rig, worker, serial)
+    assert [node for _, _, node in rig.leases()] == [1]
+
+
+def test_what_a_dead_worker_held_untouched_gives_its_place_back_and_is_no_attempt() -> None:
+    rig = rig_with({"quotas": {"key:printer": 1}}, workers_min=2, workers_max=2)
+    submit(rig, 2, **PRINTER)
+    ((worker, _, _),) = rig.leases()
+    rig.die(worker)
+    ((other, _, node),) = rig.leases()
+    assert (other != worker, node) == (True, 0)
+    assert rig.ask("status", run="s-1")["state"] == "running"
+
+
+def test_a_quota_that_comes_later_counts_what_runs_by_then() -> None:
+    rig = rig_with({}, workers_min=2, workers_max=2, prefetch=1)
+    submit(rig, 9, **PRINTER)
+    running = rig.leases()
+    assert len(running) == 4
+    change(rig, quotas={"key:printer": 3})
+    for worker, serial, node in running[:2]:
+        rig.succeed(worker, serial, node)
+    assert len(rig.leases()) == 1, "two of four ended, and three may run"
+    change(rig, quotas={"key:printer": None})
+    assert len(rig.leases()) == 1
+
+
+def test_others_pass_what_has_no_place() -> None:
+    rig = rig_with({"quotas": {"key:printer": 1}}, prefetch=1)
+    submit(rig, 5, **PRINTER)
+    submit(rig, 1, first=6)
+    assert [node for _, _, node in rig.leases()] == [0, 0], "the first of the printer's, and the one without"
+
+
+def test_a_pause_lets_run_what_runs_and_holds_back_what_waits_and_what_comes() -> None:
+    rig = rig_with({}, prefetch=1)
+    submit(rig, 3, tenant="acme")
+    started = rig.leases()
+    change(rig, pause=["tenant:acme"])
+    submit(rig, 1, first=4, tenant="acme")
+    for worker, serial, node in started:
+        rig.succeed(worker, serial, node)
+    assert rig.leases() == []
+    assert rig.ask("why", run="s-3")["text"] == "it is held back: tenant:acme is paused"
+    change(rig, resume=["tenant:acme"])
+    assert len(rig.leases()) == 2
+
+
+def test_a_rate_lets_start_what_is_due_and_is_kept_over_a_restart() -> None:
+    rig = rig_with({"rates": {"bank": [1.0, 2]}})
+    submit(rig, 5, rate_key="bank")
+    assert len(rig.leases()) == 2
+    assert "rate:bank is used up; it lets the next start in 1.0" in rig.ask("why", run="s-5")["text"]
+    rig.later(999_999_000)
+    assert rig.leases() == []
+    rig.later(1_000)
+    assert len(rig.leases()) == 1
+    scheduler = Scheduler(["default"], policy={"rates": {"bank": [1.0, 2]}})
+    replay = Replay(scheduler)
+    for record in rig.records:
+        replay.fold(record)
+    replay.finish(rig.now_ns, rig.now_ns, {"pid": 1}, rig.records[-1].lsn + 1)
+    taken = scheduler.giving.take(msg.Offer("default", ((1, 9),)), rig.now_ns)
+    assert list(taken) == [], "what was used counts still"
+    assert [record.type for record in rig.records].count(RecordType.RATES) == 2
+
+
+def test_a_class_never_has_more_than_its_share_and_its_rest_is_free_at_once() -> None:
+    rig = rig_with({"shares": {"low": [0.0, 0.5]}}, workers_min=4, workers_max=4, prefetch=1)
+    submit(rig, 9, priority="low")
+    assert len({worker for worker, _, _ in rig.leases()}) == 2
+    submit(rig, 1, first=10, priority="realtime")
+    assert len(rig.leases()) == 1
+
+
+def test_a_class_below_its_share_has_the_first_turn() -> None:
+    rig = rig_with({"shares": {"low": [0.5, 1.0]}}, workers_min=1, workers_max=1, prefetch=1)
+    submit(rig, 4, priority="high")
+    submit(rig, 1, first=5, priority="low")
+    ((worker, serial, node), _) = rig.leases()
+    rig.succeed(worker, serial, node)
+    (given,) = rig.taken(fx.LeaseWork)
+    assert given.kind.priority == 3
+
+
+@pytest.mark.parametrize("limit", [{"quotas": {"key:printer": 2}}, {"shares": {"normal": [0.0, 0.5]}}])
+def test_what_may_run_at_once_does_not_stand_behind_each_other(limit: dict[str, Any]) -> None:
+    rig = rig_with(limit, workers_min=4, workers_max=4)
+    submit(rig, 9, **PRINTER)
+    assert len({worker for worker, _, _ in rig.leases()}) == 2
+
+
+def test_weights_change_while_work_waits() -> None:
+    rig = rig_with({"weights": {"a": 3}}, prefetch=1)
+    submit(rig, 40, tenant="a")
+    submit(rig, 40, first=41, tenant="b")
+    assert rig.core.scheduler.ready["default"].weight("a") == 3
+    change(rig, weights={"a": None})
+    assert rig.core.scheduler.ready["default"].weight("a") == 1
+
+
+def test_a_change_that_is_wrong_changes_nothing() -> None:
+    rig = rig_with({})
+    answer = rig.ask("policy", change={"quotas": {"key:": 0}, "pause": ["nothing"]})
+    assert answer["code"] == "MS101"
+    assert rig.core.scheduler.policy.quotas == {}
+
+
+def test_a_policy_record_of_the_log_is_obeyed_after_a_restart() -> None:
+    rig = rig_with({})
+    change(rig, pause=["class:normal"])
+    submit(rig, 2)
+    replay = Replay(scheduler := Scheduler(["default"]))
+    for record in rig.records:
+        replay.fold(Record(*record))
+    replay.finish(rig.now_ns, rig.now_ns, {"pid": 1}, rig.records[-1].lsn + 1)
+    assert list(scheduler.giving.take(msg.Offer("default", ((1, 9),)), rig.now_ns)) == []
+    assert dict(scheduler.giving.held_back()) == {"class:normal": 2}
