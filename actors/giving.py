@@ -32,6 +32,7 @@ from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken
 from actors.protocol.kinds import PRIORITIES, Kind
+from actors.protocol.places import joined
 from actors.protocol.records import RecordType
 from actors.run import Run
 from actors.state_column import CANCELLING, LEASED, where
@@ -129,17 +130,22 @@ class Giving:
         so that two tasks that may run at once do not stand behind each other at one worker."""
         left = dict(offer.shares)
         part = {worker: max(1, count // PARTS) for worker, count in offer.shares}
+        given: dict[int, list[tuple[Run, Kind, Sequence[int]]]] = {worker: [] for worker in left}
         held = list(offer.held)
         while left:
             for worker in list(left):
                 found = self._take_part(queue, offer, room, held, min(part[worker], left[worker]))
-                if not found:
-                    return
-                for run, kind, nodes in found:
-                    left[worker] -= len(nodes)
-                    yield worker, run, kind, nodes
+                for piece in found:
+                    left[worker] -= len(piece[2])
+                    _add(given[worker], piece)
                 if left[worker] <= 0:
                     del left[worker]
+                if not found:
+                    left.clear()
+                    break
+        for worker, pieces in given.items():
+            for run, kind, nodes in pieces:
+                yield worker, run, kind, nodes
 
     def _take_part(
         self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int], held: list[int], count: int
@@ -248,6 +254,15 @@ class Giving:
             )
             if leased != self.quotas.held(scope):
                 raise InvariantBroken(f"{scope}: {self.quotas.held(scope)} places are held, {leased} nodes are leased")
+
+
+def _add(pieces: list[tuple[Run, Kind, Sequence[int]]], piece: tuple[Run, Kind, Sequence[int]]) -> None:
+    """Add a piece; to the last one, if it goes on with it."""
+    run, kind, nodes = piece
+    if pieces and pieces[-1][0] is run and pieces[-1][1] is kind:
+        before = pieces.pop()[2]
+        nodes = joined(before if type(before) is range else [*before], nodes)
+    pieces.append((run, kind, nodes))
 
 
 def flow_of(run: Run) -> Hashable:
