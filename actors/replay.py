@@ -80,9 +80,6 @@ class Replay:
             orjson.dumps({**opened, "now_ns": now_ns, "wall_ns": wall_ns, "next_run_no": scheduler.book.next_run_no}),
         )
         scheduler.standing.settle(scheduler)
-        scheduler.obey_policy()
-        for key, (then_ns, busy_ns) in self._used.items():
-            scheduler.giving.rates.restore({"wall_ns": then_ns, "busy_ns": {key: busy_ns}}, now_ns, wall_ns)
         found = {
             "records": self.records,
             "runs_open": 0,
@@ -93,6 +90,9 @@ class Replay:
             found["runs_open"] += 1
             found["nodes_open"] += run.open
             self._resume(run)
+        scheduler.obey_policy()  # not before: what was being cancelled is leased to nobody any more
+        for key, (then_ns, busy_ns) in self._used.items():
+            scheduler.giving.rates.restore({"wall_ns": then_ns, "busy_ns": {key: busy_ns}}, now_ns, wall_ns)
         found["nodes_ready"] = sum(len(queue) for queue in scheduler.ready.values())
         return found, scheduler.receive([msg.TimePassed()], now_ns, wall_ns)
 

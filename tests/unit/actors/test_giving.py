@@ -179,3 +179,17 @@ def test_a_policy_record_of_the_log_is_obeyed_after_a_restart() -> None:
     replay.finish(rig.now_ns, rig.now_ns, {"pid": 1}, rig.records[-1].lsn + 1)
     assert list(scheduler.giving.take(msg.Offer("default", ((1, 9),)), rig.now_ns)) == []
     assert dict(scheduler.giving.held_back()) == {"class:normal": 2}
+
+
+def test_what_was_being_cancelled_when_the_engine_died_holds_no_place() -> None:
+    rig = rig_with({})
+    change(rig, quotas={"key:printer": 1})
+    submit(rig, 2, **PRINTER)
+    ((worker, serial, _),) = rig.leases()
+    rig.say(msg.CancelAsked("s", 9, "s-1", None), msg.LeasesRevoked(worker, (), (serial,)))
+    replay = Replay(scheduler := Scheduler(["default"]))
+    for record in rig.records:
+        replay.fold(record)
+    replay.finish(rig.now_ns, rig.now_ns, {"pid": 1}, rig.records[-1].lsn + 1)
+    scheduler.check_invariants()
+    assert scheduler.giving.quotas.held("key:printer") == 0
