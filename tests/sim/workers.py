@@ -69,6 +69,8 @@ class FakeWorker:
         self.number = number
         self.pid = 10_000 + number
         self.alive = True
+        self.comes_ns = 0
+        """When the latest of what is on its way here arrives."""
         self.table: dict[int, LeaseState] = {}
         self.current = 0
         self.started_ns = 0

@@ -216,7 +216,8 @@ class World:
         worker = self.workers.get(effect.worker)
         if worker is not None:
             worker.grant(effect)
-            self.clock.at(self.clock.now_ns + self.random.randrange(100_000), lambda: worker.receive(effect))
+            worker.comes_ns = max(worker.comes_ns, self.clock.now_ns + self.random.randrange(100_000))
+            self.clock.at(worker.comes_ns, lambda: worker.receive(effect))  # one queue keeps its order
 
     def _revoke(self, effect: fx.Revoke) -> None:
         worker = self.workers.get(effect.worker)
