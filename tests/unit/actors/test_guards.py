@@ -142,6 +142,15 @@ def test_what_is_not_the_fault_of_the_node_type_does_not_open_it(failure_kind: s
     assert len(rig.leases()) == 8
 
 
+def test_tasks_that_are_killed_because_they_were_cancelled_do_not_open_it() -> None:
+    rig = guarded()
+    submit(rig, 20)
+    for worker, serial, node in rig.leases()[:4]:
+        rig.say(msg.CancelAsked("s", 9, f"s-{1 + node}", None), msg.LeasesRevoked(worker, (), (serial,)))
+        rig.fail(worker, serial, node, "crash")
+    assert len(rig.leases()) == 4
+
+
 def test_others_are_not_held_back() -> None:
     rig = Rig(
         node_type("down", breaker=BREAKER, workers_min=1, workers_max=1, prefetch=1),
@@ -198,6 +207,7 @@ def test_retries_above_the_budget_are_spread_over_time() -> None:
             rig.later(S // 4)
     assert retried == sorted(retried)
     assert retried[-1] >= 1
+    assert retried.count(0) >= 3, "first attempts have deposited these"
     assert all(retried.count(second) <= 1 for second in range(1, 10))
 
 
@@ -222,7 +232,7 @@ def test_a_graph_of_two_node_types_counts_for_each() -> None:
     rig.say(msg.GraphSubmitted("s", 1, *decode(raw), raw))
     for worker, serial, node in rig.leases():
         if node % 2:
-            rig.succeed(worker, serial, node)
-        else:
             rig.fail(worker, serial, node)
-    assert set(rig.core.scheduler.giving.guards.tripped) == {"default"}
+        else:
+            rig.succeed(worker, serial, node)
+    assert set(rig.core.scheduler.giving.guards.tripped) == {"up"}
