@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from actors.at_workers import RunningNode, running_nodes
+from actors.guards import Guards
 from actors.persister import Persister
 from actors.pool import WorkerPool
 from actors.pool_lanes import offer_over, with_places
@@ -80,6 +81,7 @@ class EngineCore:
     ) -> None:
         self.facts = facts or {}
         self.scheduler = scheduler
+        scheduler.giving.guards = Guards(node_types)  # what was read back from the log says nothing of now
         self.persister = persister
         self.pools = {n["name"]: WorkerPool(n) for n in node_types}
         self.supervisor = Supervisor(list(self.pools))

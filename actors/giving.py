@@ -1,14 +1,15 @@
 """Giving: the ready queues, and what decides how much of them may start now.
 
     push ──► FairQueue per node type ──► take: class, tenant, flow (`policy.fair`), and a gate:
-                    ▲                          paused scopes, then quotas, then rates
-                    └── release ◄── a lease ended, a rate's time came, the policy changed
+                    ▲                          paused scopes, breakers, then quotas, then rates
+                    └── release ◄── a lease ended, a rate's or breaker's time came, the policy changed
 
 What the gate refuses waits under the scope that blocks it and is looked at again when that scope has room: nobody
 polls. A place of a quota is held by the lease of an attempt, so it comes back however the attempt ends: with its
 result, its failure, or untouched (guarantee G6).
 
-While the policy limits nothing there is no gate, and leases are not counted; they are when the first quota comes.
+While the policy limits nothing and all breakers are closed there is no gate, and leases are not counted; they are when
+the first quota comes.
 
 Invariant (`check_invariants`): where leases are counted, a kind holds as many places as it has leased nodes.
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from actors.guards import BREAKER, Guards, scope_of
 from actors.policy import shares
 from actors.policy.fair import NO_BOUND, FairQueue
 from actors.policy.lanes import Position
@@ -57,8 +59,9 @@ class Giving:
         self.ready: dict[str, FairQueue[Run]] = {}
         self.quotas = Quotas()
         self.rates = Rates()
+        self.guards = Guards()
         self.due: Timers[str] = Timers()
-        """When a rate lets something start again, by scope; monotonic clock."""
+        """When a rate or a breaker lets something start again, by scope; monotonic clock."""
         self._counted = False
         self._gated = False
         self._now_ns = 0
@@ -116,7 +119,7 @@ class Giving:
         self._now_ns = now_ns
         queue = self.ready[offer.node_type]
         room = NO_BOUND if offer.worst is None else _UP_TO[offer.worst]
-        if self._gated or offer.slots:
+        if self._gated or offer.slots or offer.node_type in self.guards.tripped:
             yield from self._take_limited(queue, offer, room)
             return
         for worker, count in offer.shares:
@@ -151,7 +154,7 @@ class Giving:
         self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int], held: list[int], count: int
     ) -> list[tuple[Run, Kind, Sequence[int]]]:
         """Up to so many for one worker; first of a class that waits below its least share, all within their most."""
-        gate = self._admit if self._gated else None
+        gate = self._admit if self._gated or offer.node_type in self.guards.tripped else None
         if not offer.slots:
             return queue.pop(count, self._now_ns, room, gate)
         by_class = self.policy.shares
@@ -173,18 +176,36 @@ class Giving:
             for scope in scopes_of(kind):
                 if scope in self.policy.paused:
                     return 0, scope
+        may = self.guards.allow(kind.node_type, wanted, self._now_ns) if self.guards.tripped else wanted
+        if not may:
+            return 0, scope_of(kind.node_type)
+        count, scope = self._within_limits(kind, may)
+        if count < may:
+            self.guards.unused(kind.node_type, may - count)
+        elif may < wanted:
+            scope = scope_of(kind.node_type)
+        return count, scope
+
+    def _within_limits(self, kind: Kind, wanted: int) -> tuple[int, str]:
+        """What quotas and rates let start."""
         count, scope = self.quotas.take(kind, wanted) if self._counted else (wanted, "")
         if count and kind.rate_key is not None:
             allowed, next_ns = self.rates.take(kind, count, self._now_ns)
             if allowed < count:
-                self.unused(kind, count - allowed)
+                self._give_back(kind, count - allowed)
                 scope = f"{RATE}:{kind.rate_key}"
                 self.due.set(scope, next_ns)
                 return allowed, scope
         return count, scope
 
     def unused(self, kind: Kind, count: int) -> None:
-        """Nodes that were taken and not leased hold no places."""
+        """Nodes that were taken and not leased hold no places, and are no probes."""
+        if count and kind.node_type in self.guards.tripped:
+            self.guards.unused(kind.node_type, count)
+            self.release(kind.node_type, scope_of(kind.node_type), self._now_ns)
+        self._give_back(kind, count)
+
+    def _give_back(self, kind: Kind, count: int) -> None:
         if self._counted and count:
             self._free(self.quotas.give_back(kind, count))
 
@@ -194,26 +215,30 @@ class Giving:
             return
         columns = run.columns
         if columns is None or columns.kind_of is None:
-            self.unused(run.kinds[0], len(nodes))
+            self._give_back(run.kinds[0], len(nodes))
             return
         counts: dict[int, int] = {}
         for node in nodes:
             index = columns.kind_of[node]
             counts[index] = counts.get(index, 0) + 1
         for index, count in counts.items():
-            self.unused(run.kinds[index], count)
+            self._give_back(run.kinds[index], count)
 
     def _free(self, scopes: Iterable[str]) -> None:
         for scope in scopes:
             for queue in self.ready.values():
                 queue.release(scope, self._now_ns)
 
+    def release(self, node_type: str, scope: str, now_ns: int) -> None:
+        """What one node type has waiting under a scope may be looked at again."""
+        self.ready[node_type].release(scope, now_ns)
+
     def drop(self, node_type: str, run: Run) -> None:
         """Nothing that waits of this run is READY any more."""
         self.ready[node_type].drop_run(run, flow_of(run))
 
     def fire(self, now_ns: int) -> None:
-        """Let what waits for a rate try again whose time came."""
+        """Let what waits for a rate or a breaker try again whose time came."""
         self._now_ns = now_ns
         self._free(self.due.pop_due(now_ns))
 
@@ -228,6 +253,9 @@ class Giving:
         """Why nothing of a scope starts, in words."""
         if scope in self.policy.paused:
             return f"{scope} is paused"
+        word, _, name = scope.partition(":")
+        if word == BREAKER:
+            return self.guards.reason(name, now_ns)
         limit = self.policy.quotas.get(scope)
         if limit is not None:
             return f"{self.quotas.held(scope)} of {limit} places of {scope} are taken"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import consequences, growth, timetable
+from actors import consequences, growth, guards, timetable
+from actors.policy.breaker import outcome
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -66,7 +67,7 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
     groups = _by_run(message.groups)
     group_bytes = len(raw) // len(groups)
     for run, nodes, values in groups:
-        scheduler.giving.ended(run, nodes)
+        guards.ended(scheduler, run, nodes, True)
         if run.rare.spawned:
             for node, count, fresh in growth.attach_spawned(scheduler, run, nodes):
                 scheduler.note(run, node, "spawned", counted(count, "node"))
@@ -120,7 +121,7 @@ def _submitted_part(run: Run, nodes: Sequence[int], values: list[Any]) -> list[A
 
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     run, node, failure = message.run, message.node, message.failure
-    scheduler.giving.ended(run, (node,))
+    guards.ended(scheduler, run, (node,), None if run.state[node] == CANCELLING else outcome(failure["kind"]))
     kind = run.kind(node)
     attempt = run.rare.attempts.get(node, 0) + 1
     run.rare.give_up_spawned(node)
@@ -156,7 +157,7 @@ def _back_off(
     failure: dict[str, Any],
     message: msg.AttemptFailed,
 ) -> None:
-    delay = delay_ns(kind.retry, attempt, hash_of(run.key, node, attempt))
+    delay = guards.retry_delay_ns(scheduler, kind, delay_ns(kind.retry, attempt, hash_of(run.key, node, attempt)))
     due_wall = scheduler.wall_ns + delay
     run.own_rare().attempts[node] = attempt
     run.move(node, BACKOFF)
@@ -246,7 +247,7 @@ def look_for_handlers(scheduler: Scheduler) -> None:
 
 
 def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
-    scheduler.giving.ended(message.run, message.nodes)
+    guards.ended(scheduler, message.run, message.nodes, None)
     back = message.run.give_back(message.nodes)
     for node in back:
         message.run.rare.give_up_spawned(node)

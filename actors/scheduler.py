@@ -139,6 +139,8 @@ class Scheduler:
             if nodes:
                 failed = run.rare.attempts
                 attempts = [failed.get(n, 0) + 1 for n in nodes] if failed else None
+                if giving.guards.by_type:
+                    giving.guards.leased(run, kind, nodes, attempts, self.now_ns)
                 self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes)))
             elif run.cancel_asked:
                 giving.drop(message.node_type, run)
@@ -348,6 +350,7 @@ class Scheduler:
                 run.check_invariants()
             self.book.check_invariants()
             self.giving.check_invariants(self.book.live.values())
+            self.giving.guards.check_invariants(self.book.live)
         except AssertionError as broken:
             raise InvariantBroken(str(broken)) from broken
 

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from actors.protocol.states import RunState as RunState
     from actors.protocol.states import TriggerRule as TriggerRule
     from runtime.aio import AsyncRuntime as AsyncRuntime
+    from runtime.config import Breaker as Breaker
     from runtime.config import NodeType as NodeType
     from runtime.config import Priority as Priority
     from runtime.config import Retention as Retention
     from runtime.config import Retry as Retry
+    from runtime.config import RetryBudget as RetryBudget
     from runtime.context import TaskContext as TaskContext
     from runtime.engine import Runtime as Runtime
     from runtime.executor import Executor as Executor
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncRuntime",
+    "Breaker",
     "Executor",
     "Flow",
     "Node",
@@ -53,6 +56,7 @@ __all__ = [
     "Rate",
     "Retention",
     "Retry",
+    "RetryBudget",
     "RunHandle",
     "RunState",
     "Runtime",
@@ -69,6 +73,7 @@ __all__ = [
 
 _HOME: Final = {
     "AsyncRuntime": "runtime.aio",
+    "Breaker": "runtime.config",
     "Executor": "runtime.executor",
     "Flow": "runtime.flow",
     "Node": "runtime.flow",
@@ -78,6 +83,7 @@ _HOME: Final = {
     "Rate": "runtime.scheduling",
     "Retention": "runtime.config",
     "Retry": "runtime.config",
+    "RetryBudget": "runtime.config",
     "RunHandle": "runtime.handle",
     "RunState": "actors.protocol.states",
     "Runtime": "runtime.engine",

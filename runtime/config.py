@@ -57,6 +57,102 @@ def _refuse(what: str, *checks: tuple[bool, str]) -> None:
         raise ConfigurationError(f"{what}: " + "; ".join(problems))
 
 
+def _number(value: object, least: float, most: float = 1e9, *, above: bool = False) -> bool:
+    """Whether it is a finite number in these bounds; `above`: and not the least itself."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return least <= value <= most and not (above and value == least)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RetryBudget:
+    """How many retries a node type may have, so that they do not become its load. What is above waits its turn.
+
+    Args:
+        ratio: Retries for each first attempt of the last 10 seconds.
+        per_s: Retries a second besides; what waits is spread over time by it, and as much may come at once.
+
+    Raises:
+        ConfigurationError: A value is out of range; all problems are named.
+    """
+
+    ratio: float = limits.RETRY_RATIO
+    per_s: float = limits.RETRY_MIN_PER_S
+
+    def __post_init__(self) -> None:
+        _refuse(
+            "RetryBudget",
+            (_number(self.ratio, 0, 1_000), f"ratio must be a number from 0 to 1,000, not {self.ratio!r:.60}"),
+            (
+                _number(self.per_s, 0.001, 1_000_000),
+                f"per_s must be a number from 0.001 to 1,000,000, not {self.per_s!r:.60}",
+            ),
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """As the engine reads it."""
+        return {"ratio": float(self.ratio), "min_per_s": float(self.per_s)}
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """When a node type stops starting tasks because most of them fail, and how it finds out that they succeed again.
+
+    Failures are attempts that ended with the kind "error", "timeout" or "crash".
+
+    Args:
+        min_attempts: Attempts that ended within the window below which nothing is concluded.
+        failure_ratio: Share of failures among them that opens it, above 0 and up to 1.
+        window: Seconds that it looks back.
+        cooldown: Seconds in which nothing starts; twice as many each time that it does not work again after them.
+        cooldown_cap: Longest of these.
+        probes: Tasks that start after that, and must succeed before the others do.
+
+    Raises:
+        ConfigurationError: A value is out of range; all problems are named.
+    """
+
+    min_attempts: int = limits.BREAKER_ENDED_MIN
+    failure_ratio: float = limits.BREAKER_FAILURE_RATIO
+    window: float = limits.BREAKER_WINDOW_NS / NS_PER_S
+    cooldown: float = limits.BREAKER_COOLDOWN_NS / NS_PER_S
+    cooldown_cap: float = limits.BREAKER_COOLDOWN_MAX_NS / NS_PER_S
+    probes: int = limits.BREAKER_PROBES
+
+    def __post_init__(self) -> None:
+        cooldown = _number(self.cooldown, 0.001)
+        _refuse(
+            "Breaker",
+            (_whole(self.min_attempts), f"min_attempts must be a whole number from 1, not {self.min_attempts!r:.60}"),
+            (
+                _number(self.failure_ratio, 0, 1, above=True),
+                f"failure_ratio must be a number above 0 and up to 1, not {self.failure_ratio!r:.60}",
+            ),
+            (_number(self.window, 0.001), f"window must be at least 0.001 seconds, not {self.window!r:.60}"),
+            (cooldown, f"cooldown must be at least 0.001 seconds, not {self.cooldown!r:.60}"),
+            (
+                _number(self.cooldown_cap, self.cooldown if cooldown else 0.001),
+                f"cooldown_cap must not be below cooldown, and not {self.cooldown_cap!r:.60}",
+            ),
+            (_whole(self.probes), f"probes must be a whole number from 1, not {self.probes!r:.60}"),
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """As the engine reads it: plain JSON, times in nanoseconds."""
+        return {
+            "ended_min": self.min_attempts,
+            "failure_ratio": float(self.failure_ratio),
+            "window_ns": seconds_to_ns(self.window),
+            "cooldown_ns": seconds_to_ns(self.cooldown),
+            "cooldown_max_ns": seconds_to_ns(self.cooldown_cap),
+            "probes": self.probes,
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class NodeType:
     """A kind of worker: its pool's size, mode and hygiene.
@@ -72,6 +168,8 @@ class NodeType:
         recycle_tasks: Replace a worker after this many tasks; None never.
         recycle_rss_bytes: Replace a worker whose resident memory is above this after a task; None never.
         grace: Seconds between the steps of an escalation (cooperative, SIGTERM, SIGKILL).
+        retry_budget: Bound of its retries; None: as many as `Retry` says.
+        breaker: Holds its tasks back while most of them fail; None: never.
     """
 
     name: str
@@ -82,6 +180,8 @@ class NodeType:
     recycle_tasks: int | None = None
     recycle_rss_bytes: int | None = None
     grace: float = limits.GRACE_NS / NS_PER_S
+    retry_budget: RetryBudget | None = None
+    breaker: Breaker | None = None
 
     def __post_init__(self) -> None:
         low, high = self.workers_range
@@ -98,6 +198,14 @@ class NodeType:
             (self.recycle_tasks is None or self.recycle_tasks >= 1, "recycle_tasks must be at least 1"),
             (self.recycle_rss_bytes is None or self.recycle_rss_bytes > 0, "recycle_rss_bytes must be positive"),
             (self.grace >= 0, "grace must not be negative"),
+            (
+                self.retry_budget is None or isinstance(self.retry_budget, RetryBudget),
+                f"retry_budget must be a RetryBudget, not {self.retry_budget!r:.60}",
+            ),
+            (
+                self.breaker is None or isinstance(self.breaker, Breaker),
+                f"breaker must be a Breaker, not {self.breaker!r:.60}",
+            ),
         )
 
     @property
@@ -126,6 +234,8 @@ class NodeType:
             "recycle_tasks": self.recycle_tasks,
             "recycle_rss_bytes": self.recycle_rss_bytes,
             "grace_ns": seconds_to_ns(self.grace),
+            "retry_budget": None if self.retry_budget is None else self.retry_budget.to_wire(),
+            "breaker": None if self.breaker is None else self.breaker.to_wire(),
         }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from actors.protocol.errors import (
     AttemptCancelled,
     AttemptTimeout,
+    BreakerOpen,
     CallerError,
     ConfigurationError,
     ControlSignal,
@@ -56,6 +57,7 @@ from actors.protocol.errors import (
 __all__ = [
     "AttemptCancelled",
     "AttemptTimeout",
+    "BreakerOpen",
     "CallerError",
     "ConfigurationError",
     "ControlSignal",

@@ -39,7 +39,7 @@ def outcome(failure_kind: str | None) -> bool | None:
     return False if failure_kind in COUNTED else None
 
 
-class Breaker:
+class CircuitBreaker:
     """One breaker, closed at first. `state` is as of the last call that named a time.
 
     Args:
@@ -156,6 +156,11 @@ class Breaker:
         """When an open breaker lets probes through; None when it is not open."""
         self._at(now_ns)
         return self._clock.outside(self._until_ns) if self.state is BreakerState.OPEN else None
+
+    @property
+    def out(self) -> int:
+        """Probes under way."""
+        return self._out
 
     def counts(self, now_ns: int) -> tuple[int, int]:
         """Attempts that ended within the window, and those of them that failed."""

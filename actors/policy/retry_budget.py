@@ -30,7 +30,7 @@ SLICES: Final = 10
 """Slices of the window: deposits are lost a slice at a time, at most that much early."""
 
 
-class RetryBudget:
+class RetryMeter:
     """One budget.
 
     Args:

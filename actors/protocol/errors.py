@@ -289,6 +289,14 @@ class HandlerMissing(EnvironmentFault):
     retryable = True
 
 
+class BreakerOpen(EnvironmentFault):
+    """Most attempts of a node type fail, so its tasks wait until some succeed. Announced in the log, not raised."""
+
+    code = "MS210"
+    hint = "see why its tasks fail; they go on by themselves, or set another Breaker in its NodeType"
+    retryable = True
+
+
 # --- bug --------------------------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,24 @@ TURN_NS = 500_000
 """Until the next turn, when one left something to do: long, so that much happens in between."""
 
 
+def guards(seed: int, name: str) -> dict[str, Any]:
+    """A breaker and a retry budget for some node types, by draws of their own."""
+    random = Random(f"guards {name} {seed}")
+    found: dict[str, Any] = {}
+    if random.random() < 0.5:
+        found["breaker"] = {
+            "ended_min": random.choice((1, 2, 5)),
+            "failure_ratio": random.choice((0.1, 0.3, 0.6)),
+            "window_ns": random.choice((5_000_000, 100_000_000)),
+            "cooldown_ns": random.choice((500_000, 5_000_000)),
+            "cooldown_max_ns": 20_000_000,
+            "probes": random.choice((1, 2, 5)),
+        }
+    if random.random() < 0.4:
+        found["retry_budget"] = {"ratio": random.choice((0.0, 0.2)), "min_per_s": random.choice((50.0, 1000.0))}
+    return found
+
+
 class World:
     """See the module. `run` ends when all that was submitted has ended, or raises."""
 
@@ -83,6 +101,7 @@ class World:
             "recycle_tasks": self.random.choice((None, None, 7)),
             "recycle_rss_bytes": None,
             "grace_ns": 20_000_000,
+            **guards(self.seed, name),
         }
 
     # --- life -----------------------------------------------------------------------------------------------------

@@ -10,13 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actors.policy.breaker import Breaker, outcome
+from actors.policy.breaker import CircuitBreaker, outcome
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, IllegalTransition, ProtocolError
 from actors.protocol.states import BREAKER_TABLE, BreakerEvent, BreakerState, FailureKind, step
 
 
-def made(**changes: Any) -> Breaker:
+def made(**changes: Any) -> CircuitBreaker:
     options: dict[str, Any] = {
         "ended_min": 4,
         "window_ns": 100,
@@ -24,10 +24,10 @@ def made(**changes: Any) -> Breaker:
         "cooldown_max_ns": 3000,
         "probes": 2,
     }
-    return Breaker(**(options | changes))
+    return CircuitBreaker(**(options | changes))
 
 
-def opened(now_ns: int = 0) -> Breaker:
+def opened(now_ns: int = 0) -> CircuitBreaker:
     breaker = made()
     breaker.record(False, now_ns, 4)
     assert breaker.state is BreakerState.OPEN
@@ -203,7 +203,7 @@ def test_senseless_settings_are_refused(changes: dict[str, Any]) -> None:
 
 
 def test_defaults_come_from_the_limits() -> None:
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     assert (breaker.ended_min, breaker.probes) == (limits.BREAKER_ENDED_MIN, limits.BREAKER_PROBES)
     assert breaker.slice_ns * limits.BREAKER_SLICES == limits.BREAKER_WINDOW_NS
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.policy.gcra import SECOND_NS
-from actors.policy.retry_budget import SLICES, RetryBudget
+from actors.policy.retry_budget import SLICES, RetryMeter
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, ProtocolError
 
@@ -20,14 +20,14 @@ S = SECOND_NS
 
 
 def test_a_share_of_first_attempts_and_then_a_few_a_second() -> None:
-    budget = RetryBudget(0.2, 2, 10 * S)
+    budget = RetryMeter(0.2, 2, 10 * S)
     budget.first(0, 10)
     assert budget.left(0) == 2
     assert [budget.retry(5) for _ in range(7)] == [5, 5, 5, 5, 5 + S // 2, 5 + S, 5 + 3 * S // 2]
 
 
 def test_first_attempts_count_for_the_window() -> None:
-    budget = RetryBudget(1.0, 0.1, 10 * S)
+    budget = RetryMeter(1.0, 0.1, 10 * S)
     budget.first(0, 3)
     budget.first(5 * S, 1)
     assert budget.left(9 * S) == 4
@@ -36,7 +36,7 @@ def test_first_attempts_count_for_the_window() -> None:
 
 
 def test_the_oldest_are_spent_first() -> None:
-    budget = RetryBudget(0.5, 1, 10 * S)
+    budget = RetryMeter(0.5, 1, 10 * S)
     for second in range(4):
         budget.first(second * S, 1)
     assert budget.retry(3 * S) == 3 * S
@@ -45,7 +45,7 @@ def test_the_oldest_are_spent_first() -> None:
 
 
 def test_shares_of_several_slices_make_one_retry() -> None:
-    budget = RetryBudget(0.1, 1, 10 * S)
+    budget = RetryMeter(0.1, 1, 10 * S)
     budget.retry(0)
     for tenth in range(10):
         budget.first(tenth * S // 2, 1)
@@ -55,7 +55,7 @@ def test_shares_of_several_slices_make_one_retry() -> None:
 
 
 def test_without_first_attempts_retries_are_spread() -> None:
-    budget = RetryBudget(0.2, 10)
+    budget = RetryMeter(0.2, 10)
     due = [budget.retry(0) for _ in range(20_000)]
     assert due[:10] == [0] * 10
     assert all(late - early == S // 10 for early, late in zip(due[9:], due[10:], strict=False))
@@ -63,7 +63,7 @@ def test_without_first_attempts_retries_are_spread() -> None:
 
 
 def test_memory_is_a_few_slices_whatever_happens() -> None:
-    budget = RetryBudget(0.2, 10, 10 * S)
+    budget = RetryMeter(0.2, 10, 10 * S)
     for number in range(2_000):
         budget.first(number * S // 50, 7)
         assert len(budget._deposits) <= SLICES
@@ -71,13 +71,13 @@ def test_memory_is_a_few_slices_whatever_happens() -> None:
 
 
 def test_no_share_leaves_the_few_a_second() -> None:
-    budget = RetryBudget(0, 1)
+    budget = RetryMeter(0, 1)
     budget.first(0, 1_000_000)
     assert [budget.retry(0) for _ in range(3)] == [0, S, 2 * S]
 
 
 def test_a_clock_that_is_set_back_takes_no_time() -> None:
-    budget = RetryBudget(1, 1, 10 * S)
+    budget = RetryMeter(1, 1, 10 * S)
     budget.first(100 * S, 1)
     assert [budget.retry(100 * S) for _ in range(3)] == [100 * S, 100 * S, 101 * S]
     assert budget.retry(7 * S) == 9 * S
@@ -87,7 +87,7 @@ def test_a_clock_that_is_set_back_takes_no_time() -> None:
 
 
 def test_a_restart_keeps_what_was_spent() -> None:
-    budget, after = RetryBudget(1, 1), RetryBudget(1, 1)
+    budget, after = RetryMeter(1, 1), RetryMeter(1, 1)
     assert budget.to_json(0, 0) is None
     budget.first(0, 50)
     for _ in range(55):
@@ -97,14 +97,14 @@ def test_a_restart_keeps_what_was_spent() -> None:
     after.restore(state, 500, 72 * S)
     after.restore(None, 500, 72 * S)
     assert after.retry(500) == 500 + 2 * S
-    back = RetryBudget(1, 1)
+    back = RetryMeter(1, 1)
     back.restore(state, 0, 0)
     assert back.retry(0) == 4 * S
 
 
 @pytest.mark.parametrize("state", [{}, {"wall_ns": 1, "busy_ns": 1.5}])
 def test_a_malformed_state_changes_nothing(state: dict[str, Any]) -> None:
-    budget = RetryBudget()
+    budget = RetryMeter()
     with pytest.raises(ProtocolError):
         budget.restore(state, 0, 0)
     assert budget.retry(0) == 0
@@ -116,11 +116,11 @@ def test_a_malformed_state_changes_nothing(state: dict[str, Any]) -> None:
 )
 def test_senseless_settings_are_refused(ratio: float, min_per_s: float, window_ns: int) -> None:
     with pytest.raises(ConfigurationError):
-        RetryBudget(ratio, min_per_s, window_ns)
+        RetryMeter(ratio, min_per_s, window_ns)
 
 
 def test_defaults_come_from_the_limits() -> None:
-    budget = RetryBudget()
+    budget = RetryMeter()
     budget.first(0)
     assert budget.left(0) == limits.RETRY_RATIO
     assert budget.slice_ns * SLICES == limits.RETRY_WINDOW_NS
@@ -170,7 +170,7 @@ STEPS = st.lists(
 def test_it_agrees_with_exact_books_and_keeps_within_its_bound(
     tenths: int, min_per_s: Fraction, window_ns: int, steps: list[tuple[int, int, int]]
 ) -> None:
-    budget = RetryBudget(tenths / 10, float(min_per_s), window_ns)
+    budget = RetryMeter(tenths / 10, float(min_per_s), window_ns)
     books = Books(Fraction(tenths, 10), min_per_s, window_ns // SLICES)
     now, firsts, due = 0, list[int](), list[int]()
     for step, count, retries in steps:

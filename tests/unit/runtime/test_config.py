@@ -12,8 +12,19 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.guards import Guards
 from actors.protocol import limits
-from runtime.config import NodeType, Priority, Retention, Retry, RuntimeConfig, main_script, seconds_to_ns
+from runtime.config import (
+    Breaker,
+    NodeType,
+    Priority,
+    Retention,
+    Retry,
+    RetryBudget,
+    RuntimeConfig,
+    main_script,
+    seconds_to_ns,
+)
 from runtime.errors import ConfigurationError, UnknownNodeType
 
 
@@ -34,6 +45,8 @@ def test_node_type_on_the_wire() -> None:
         "recycle_tasks": None,
         "recycle_rss_bytes": None,
         "grace_ns": 250_000_000,
+        "retry_budget": None,
+        "breaker": None,
     }
     assert NodeType("cpu", workers=2).workers_range == (2, 2)
 
@@ -53,6 +66,8 @@ def test_node_type_on_the_wire() -> None:
         {"recycle_tasks": 0},
         {"recycle_rss_bytes": 0},
         {"grace": -1},
+        {"retry_budget": 5},
+        {"breaker": True},
     ],
 )
 def test_a_bad_node_type_is_refused(settings: dict[str, Any]) -> None:
@@ -64,6 +79,28 @@ def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(ConfigurationError) as refused:
         Retry(max_attempts=0, base=-1, factor=0.5, on=["payload"])
     for word in ("max_attempts", "base", "factor", "payload"):
+        assert word in str(refused.value)
+
+
+def test_guards_on_the_wire_are_what_the_mechanisms_take() -> None:
+    wire = NodeType("http", retry_budget=RetryBudget(ratio=0.5, per_s=2), breaker=Breaker(cooldown=0.5)).to_wire()
+    assert wire["retry_budget"] == {"ratio": 0.5, "min_per_s": 2.0}
+    assert wire["breaker"]["cooldown_ns"] == 500_000_000
+    guard = Guards([wire]).by_type["http"]
+    assert guard.breaker is not None
+    assert guard.breaker.cooldown_ns == 500_000_000
+    assert guard.budget is not None
+    assert Guards([NodeType("cpu").to_wire(), {"name": "of an older version"}]).by_type == {}
+
+
+def test_all_problems_of_guards_are_named_at_once() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        RetryBudget(ratio=-1, per_s=float("nan"))
+    for word in ("ratio", "per_s"):
+        assert word in str(refused.value)
+    with pytest.raises(ConfigurationError) as refused:
+        Breaker(min_attempts=0, failure_ratio=0, window=0, cooldown=5, cooldown_cap=4, probes=True)
+    for word in ("min_attempts", "failure_ratio", "window", "cooldown_cap", "probes"):
         assert word in str(refused.value)
 
 
@@ -131,5 +168,10 @@ def test_the_main_script_is_found_by_its_file(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_settings_survive_pickling() -> None:
-    for value in (NodeType("x", workers=1), Retry(), Retention(), Priority.HIGH):
+    for value in (
+        NodeType("x", workers=1, retry_budget=RetryBudget(), breaker=Breaker()),
+        Retry(),
+        Retention(),
+        Priority.HIGH,
+    ):
         assert pickle.loads(pickle.dumps(value)) == value
