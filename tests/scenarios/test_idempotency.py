@@ -59,7 +59,7 @@ def test_after_everything_was_killed_the_first_one_goes_on(state_dir: Path, tmp_
 
 
 def test_a_handle_that_stands_for_another_programs_run_outlives_the_engine(state_dir: Path, tmp_path: Path) -> None:
-    runs, gate = tmp_path / "runs", tmp_path / "gate"
+    runs = tmp_path / "runs"
 
     def submit(rt: Runtime) -> Any:
         return rt.submit(handlers.mark, str(runs), "charged", idempotency_key=KEY)
@@ -81,7 +81,6 @@ def test_a_handle_that_stands_for_another_programs_run_outlives_the_engine(state
         assert heard.wait(30)
         assert {handle.run_id, more.run_id} == {first}
         assert [handle.result(timeout=30), more.result(timeout=30)] == ["charged", "charged"]
-        del gate
     assert words(runs) == {"charged": 1}
 
 
@@ -113,8 +112,9 @@ def test_many_threads_and_a_dying_engine(state_dir: Path, tmp_path: Path) -> Non
 def test_a_failure_is_kept_and_a_key_outlives_its_run(state_dir: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     with Runtime(state_dir, node_types=ONE, retention=Retention(runs=20)) as rt:
+        first = rt.submit(handlers.fail, str(runs), "charged", idempotency_key=KEY)
         with pytest.raises(TaskFailed, match="charged failed"):
-            rt.submit(handlers.fail, str(runs), "charged", idempotency_key=KEY).result(timeout=30)
+            first.result(timeout=30)
     with Runtime(state_dir, node_types=ONE, retention=Retention(runs=20)) as rt:
         with pytest.raises(TaskFailed, match="charged failed"):
             rt.submit(handlers.fail, str(runs), "charged", idempotency_key=KEY).result(timeout=30)
@@ -124,7 +124,7 @@ def test_a_failure_is_kept_and_a_key_outlives_its_run(state_dir: Path, tmp_path:
             with pytest.raises(UnknownRun, match="no longer kept"):
                 rt.submit(handlers.fail, str(runs), "charged", idempotency_key=KEY)
             kill(OwnFamily(rt).engine)
-    with Runtime(state_dir, node_types=ONE, retention=Retention(runs=20)) as rt:
-        with pytest.raises(UnknownRun, match="no longer kept"):
-            rt.submit(handlers.fail, str(runs), "charged", idempotency_key=KEY)
+    again = Runtime(state_dir, node_types=ONE, retention=Retention(runs=20))
+    with again as rt, pytest.raises(UnknownRun, match="no longer kept"):
+        rt.submit(handlers.fail, str(runs), "charged", idempotency_key=KEY)
     assert words(runs) == {"charged": 1}
