@@ -69,14 +69,13 @@ def test_a_handle_that_stands_for_another_programs_run_outlives_the_engine(state
         first = submit(rt).run_id
         rt.close(drain=False)
     with Runtime(state_dir, node_types=ONE) as rt:
-        handle = submit(rt)
+        handle, more = submit(rt), submit(rt)
         heard = threading.Event()
         handle.add_done_callback(lambda _: heard.set())
         for _ in range(2):
             engine = OwnFamily(rt).engine
             kill(engine)
             await_gone([engine])
-        more = submit(rt)
         rt.resume("class:normal")
         assert heard.wait(30)
         assert {handle.run_id, more.run_id} == {first}
