@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from actors import timetable
+from actors.keys import Claim
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
-from actors.protocol.errors import MainspringError, ProtocolError
+from actors.protocol.errors import MainspringError, ProtocolError, UnknownRun
 from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import Kind
 from actors.protocol.records import RecordType
@@ -34,6 +35,10 @@ def on_session_opened(scheduler: Scheduler, message: msg.SessionOpened) -> None:
     for run in session.runs.values():
         if run.seq + run.base_size > message.open_seq or run.is_graph or run.is_map:
             scheduler.deliver_again(run, message.open_seq)
+    for seq, run_key, key in scheduler.keys.again.pop(message.session, ()):
+        if seq >= message.open_seq:
+            _stand_for(scheduler, message.session, seq, run_key, key)
+    scheduler.keys.again.clear()
 
 
 def on_session_lost(scheduler: Scheduler, message: msg.SessionLost) -> None:
@@ -157,15 +162,35 @@ def on_graph(scheduler: Scheduler, message: msg.GraphSubmitted) -> None:
         _reject(scheduler, message.session, message.seq, message.seq, "MS120", f"run {key!r} exists already")
         return
     try:
+        claim = Claim.of(message.header)
+        first = None if claim is None else scheduler.keys.find(claim, scheduler.wall_ns)
+        if claim is not None and first is not None:
+            session.seq_last = message.seq
+            scheduler.keys.log_again(scheduler, message.session, message.seq, first, claim.key)
+            scheduler.put(fx.ForgetRun(key))  # its large values, which nobody will read
+            _stand_for(scheduler, message.session, message.seq, first, claim.key)
+            return
         run = admit_graph(scheduler, message.session, message.seq, message.header, message.columns)
     except MainspringError as refused:
         _reject(scheduler, message.session, message.seq, message.seq, refused.code, refused.message)
         return
     head = orjson.dumps([message.session, run.no, run.created_ns, message.seq])
     run.lsn = scheduler.log(RecordType.SUBMITTED, b"G" + len(head).to_bytes(4, "little") + head + message.raw)
+    if claim is not None:
+        scheduler.keys.enter(claim, run.key, run.created_ns, run.lsn)
     _ack(scheduler, message.session, message.seq)
     _begin(scheduler, run, run.roots())
     scheduler.finish_if_over(run)
+
+
+def _stand_for(scheduler: Scheduler, session: str, seq: int, run_key: str, key: str) -> None:
+    """Tell which run this submission stands for."""
+    run = scheduler.book.get(run_key)
+    if run is not None:
+        scheduler.attach(session, seq, run)
+        return
+    text = f"idempotency key {key!r} stands for run {run_key!r}, which ended and is no longer kept"
+    scheduler.tell(session, "J", [seq, {"code": UnknownRun.code, "message": text}])
 
 
 def admit_graph(scheduler: Scheduler, session: str, seq: int, header: dict[str, Any], columns: GraphColumns) -> Run:

@@ -18,6 +18,7 @@ import orjson
 
 from actors import admission, outcomes, timetable, wave
 from actors.growth import attach_spawned
+from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
@@ -133,6 +134,8 @@ class Replay:
         header, columns = decode(body)
         self._accept_node_types(header["kinds"])
         run = admission.admit_graph(scheduler, session, seq, header, columns)
+        if (claim := Claim.of(header)) is not None:
+            scheduler.keys.enter(claim, run.key, wall_ns, scheduler.lsn)
         run.tally = None  # leases are not logged: what is counted begins with `_resume`
         run.roots()
         return run
@@ -241,6 +244,12 @@ class Replay:
         used = orjson.loads(record.payload)
         self._used.update((key, (used["wall_ns"], busy_ns)) for key, busy_ns in used["busy_ns"].items())
 
+    def _keys(self, record: Record) -> None:
+        again = self.scheduler.keys.restore(record.payload, record.lsn)
+        if again is not None:
+            session = self.scheduler.book.session(again[0])
+            session.seq_last = max(session.seq_last, again[1])
+
     def _policy(self, record: Record) -> None:
         self.scheduler.standing.restore(record.payload, record.lsn)
 
@@ -254,4 +263,5 @@ class Replay:
         int(RecordType.OPENED): _opened,
         int(RecordType.POLICY): _policy,
         int(RecordType.RATES): _rates,
+        int(RecordType.KEYS): _keys,
     }

@@ -25,6 +25,7 @@ from actors import admission, consequences, expiry, growth, outcomes, timetable
 from actors.books import RunBook
 from actors.consequences import Spreading
 from actors.giving import Giving, note_rates
+from actors.keys import Keys
 from actors.policy.parking import Parking
 from actors.policy.policy import Policy
 from actors.policy.timers import Timers
@@ -59,6 +60,7 @@ class Scheduler:
     ) -> None:
         self.standing = Standing(policy)
         self.kinds = KindTable()
+        self.keys = Keys()
         self.book = RunBook(**(retention or {}))
         self.giving = Giving(node_types)
         self.ready = self.giving.ready
@@ -255,6 +257,7 @@ class Scheduler:
         floor = self.standing.kept(self, self.book.floor(self.lsn + 1), self._floor_lsn)
         if floor > self._floor_lsn:
             note_rates(self, whole=True)
+            self.keys.carry(self, floor)
             self._floor_lsn = floor
             self._out.append(fx.RaiseFloor(floor))
 
@@ -319,6 +322,12 @@ class Scheduler:
             rows = [[run.seq + node, None, state, failure] for node, state, failure in own]
         if rows:
             self._out.append(fx.Tell(run.session, "F", rows, lsn))
+
+    def attach(self, session: str, seq: int, run: Run) -> None:
+        """Tell which run a submission stands for, and how it ended or, when it does, will have ended."""
+        if run.open:
+            self.watchers.setdefault(run.no, set()).add(session)
+        self.tell(session, "D", [seq, run.key, None if run.open else self._ending(run)])
 
     def deliver_again(self, run: Run, open_seq: int) -> None:
         if run.is_graph:

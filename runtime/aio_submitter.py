@@ -73,7 +73,15 @@ class AsyncSubmitter(SubmitterBase):
     @overload
     async def submit(self, fn: Fn[R], /, *args: Any, expires: float | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
     @overload
+    async def submit(
+        self, fn: AsyncFn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
     async def submit(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
+        self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
     @overload
     async def submit(self, fn: Fn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
     @overload
@@ -85,7 +93,7 @@ class AsyncSubmitter(SubmitterBase):
     async def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Submit a task or a flow; returns its handle once it is durable. See `runtime.submitter.Submitter.submit`.
 
-        Cancelling this call leaves open whether the task was taken; a `run_id` makes it safe to call again.
+        Cancelling this call leaves open whether the task was taken; an `idempotency_key` makes it safe to call again.
         """
         handle = await self._sent(fn, args, kwargs)
         wait = self._client.acknowledged(handle.seq)

@@ -3,9 +3,10 @@
 A `Plan` is what is known of one function with one set of options: its task kinds by shape, numbered in the session.
 It is found by one dictionary look-up, so that a submission costs little more than encoding its argument.
 
-Options and arguments. `priority`, `timeout`, `run_id`, `tenant`, `concurrency_key`, `rate_key`, `rate_cost` and the
-times (`runtime.times`) may be given as keywords of `submit` and go to the scheduler, unless the handler itself has a
-parameter of that name, or takes `**kwargs`: then they are the handler's. `rt.options(...)` never mixes the two.
+Options and arguments. `priority`, `timeout`, `run_id`, `tenant`, `concurrency_key`, `rate_key`, `rate_cost`, the times
+(`runtime.times`) and the idempotency key (`runtime.idempotency`) may be given as keywords of `submit` and go to the
+scheduler, unless the handler itself has a parameter of that name, or takes `**kwargs`: then they are the handler's.
+`rt.options(...)` never mixes the two.
 
 Concurrency: any thread. Two threads that meet a function first may both define its kinds; the engine takes equal kinds
 for one.
@@ -22,11 +23,12 @@ from actors.protocol.errors import ConfigurationError, HandlerRefused
 from actors.protocol.graph import encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import SHARING, Shape
-from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, refuse_long_item, shape_of
+from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, UnwrittenBlobs, encode_call, refuse_long_item, shape_of
 from runtime.config import RuntimeConfig, seconds_to_ns
 from runtime.flow import Flow
 from runtime.host.client import EngineClient
 from runtime.host.decode import BLOB_MARK, SEQ_BYTES
+from runtime.idempotency import KEY_OPTIONS, Key, key_of
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.reference import refuse_unstorable
@@ -42,7 +44,7 @@ from runtime.registry import (
 )
 from runtime.times import NO_TIMES, TIME_OPTIONS, Times, tail_of, times_of
 
-SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING}) | TIME_OPTIONS
+SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING}) | TIME_OPTIONS | KEY_OPTIONS
 RUN_ID_BYTES_MAX: Final = 120
 """A run id names a folder, so it must fit into a file name together with what is put behind it."""
 _UNKNOWN: Final = -1
@@ -191,6 +193,8 @@ class Dispatch:
     ) -> Any:
         if kwargs and not plan.own_options.isdisjoint(kwargs):
             other, run_id, times, rest = self._split_options(plan, kwargs)
+            if isinstance(run_id, Key):
+                return other.send_keyed(make, plan.fn, args, rest, run_id, times, large=False)
             if run_id is not None:
                 return other.send_named(make, plan.fn, args, rest, run_id, times)
             return other.send(make, plan.fn, args, rest, times)
@@ -214,6 +218,8 @@ class Dispatch:
         plan = self.plan(fn)
         if kwargs and not plan.own_options.isdisjoint(kwargs):
             other, run_id, times, rest = self._split_options(plan, kwargs)
+            if isinstance(run_id, Key):
+                return other.send_keyed(make, fn, args, rest, run_id, times, large=True)
             if run_id is not None:
                 return other.send_named(make, fn, args, rest, run_id, times)
             return other.send_large(make, fn, args, rest, times)
@@ -244,25 +250,58 @@ class Dispatch:
         plan = self.plan(fn)
         kind = plan.kind(shape_of(args, kwargs))
         item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
-        builder = GraphBuilder()
-        builder.add(0, item=item)
-        header: dict[str, Any] = {"name": kind["name"], "kinds": [kind], "run_id": run_id}
-        columns = times.columns(plan.expires_ns)
-        if columns:
-            header["times"] = columns
-        container = encode(builder.finish(), header)
+        container = _graph_of_one(kind, item, times.columns(plan.expires_ns), run_id=run_id)
         handle = make(self.client, run_id)
         self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))
         return handle
 
-    def _split_options(self, plan: Plan, kwargs: dict[str, Any]) -> tuple[Dispatch, str | None, Times, dict[str, Any]]:
-        """The options among the keywords, as a dispatch that has them; run id and times; the handler's keywords."""
+    def send_keyed(
+        self,
+        make: Callable[..., Any],
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        key: Key,
+        times: Times,
+        *,
+        large: bool,
+    ) -> Any:
+        """Submit a single task under an idempotency key: a graph of one node, of which the engine may know already.
+
+        Raises:
+            BlobNeeded: A value is large, and `large` does not say that it may be written.
+        """
+        plan, client = self.plan(fn), self.client
+        kind = plan.kind(shape_of(args, kwargs))
+        columns = times.columns(plan.expires_ns)
+        codec = Codec(UnwrittenBlobs()) if large else self.codec
+        item = encode_call(codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
+        claim = key.claim(kind["handler"], kind["shape"], item)
+
+        def frame(seq: int) -> bytes:
+            run_key, stored = f"{client.session}-{seq}", item
+            if large:
+                stored = encode_call(client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_key)
+            return self._graph_frame(_graph_of_one(kind, stored, columns, key=claim), run_key, seq)
+
+        handle = make(client)
+        client.send_made(handle, frame)
+        return handle
+
+    def _split_options(
+        self, plan: Plan, kwargs: dict[str, Any]
+    ) -> tuple[Dispatch, str | Key | None, Times, dict[str, Any]]:
+        """The options among the keywords, as a dispatch that has them; run id or key, times; the handler's keywords."""
         given = {name: kwargs[name] for name in plan.own_options & kwargs.keys()}
         rest = {name: value for name, value in kwargs.items() if name not in plan.own_options}
         run_id = given.pop("run_id", None)
+        keyed = {name: given.pop(name) for name in KEY_OPTIONS & given.keys()}
+        key = key_of(keyed) if keyed else None
+        if key is not None and run_id is not None:
+            raise ConfigurationError("submit: run_id and idempotency_key exclude each other")
         asked = {name: given.pop(name) for name in TIME_OPTIONS & given.keys()}
         other = self.with_options(given) if given else self  # type: ignore[arg-type]  # a subset of Options
-        return other, run_id, times_of(asked) if asked else NO_TIMES, rest
+        return other, key or run_id, times_of(asked) if asked else NO_TIMES, rest
 
     # --- flows ----------------------------------------------------------------------------------------------------
 
@@ -311,6 +350,15 @@ def with_partial(
     """A call of a partial as a call of its function."""
     inner, first, named = split_partial(fn)
     return inner, (*first, *args), {**named, **kwargs}
+
+
+def _graph_of_one(kind: dict[str, Any], item: bytes, columns: list[int | None], **more: Any) -> bytes:
+    builder = GraphBuilder()
+    builder.add(0, item=item)
+    header: dict[str, Any] = {"name": kind["name"], "kinds": [kind], **more}
+    if columns:
+        header["times"] = columns
+    return encode(builder.finish(), header)
 
 
 def check_run_id(run_id: str) -> None:

@@ -49,6 +49,10 @@ class Handle(Numbered):
         """Identity of the run in its state folder, for `rt.handle(run_id)`."""
         return self._key or f"{self._client.session}-{self.seq}"
 
+    def stand_for(self, run_id: str) -> None:
+        """The submission started nothing: its idempotency key stands for this run."""
+        self._key = run_id
+
     def done(self) -> bool:
         """Whether it has ended, as far as this program was told."""
         return self._state != OPEN

@@ -59,7 +59,11 @@ class Submitter(SubmitterBase):
     @overload
     def submit(self, fn: Fn[R], /, *args: Any, expires: float | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
+    def submit(self, fn: AsyncFn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
     def submit(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit(self, fn: Fn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
@@ -81,6 +85,12 @@ class Submitter(SubmitterBase):
                 fails with the kind "expired" when it has not started by the third, which counts from this call.
                 A run id is chosen once per state folder: it makes a submission that is repeated after a crash fail with
                 DuplicateRun, and `rt.handle(run_id)` finds the run.
+                `idempotency_key` makes a repeated submission of a single task start nothing: within
+                `idempotency_window` seconds (a day) of the first one under that key, by the wall clock, from any
+                program and over restarts, the handle that is returned is one of the first task (`run_id` is the same).
+                Its end counts whatever it is: a result, a failure, "expired", a cancel. What the key stands for is
+                forgotten by `idempotency_window=0`, which starts the task anew. Large values that go to files are taken
+                to be the same; options are not compared.
 
         Returns:
             Its handle. A full engine makes this call wait.
@@ -89,6 +99,8 @@ class Submitter(SubmitterBase):
             HandlerRefused, UnknownNodeType: The function cannot be run here.
             PayloadError: A value cannot be stored exactly; names its path. PayloadTooLarge: it is over the limit.
             CycleError: The flow has a cycle. DuplicateRun: the run id is taken.
+            KeyConflict: The key stands for another handler or other arguments. TooManyKeys: no more keys are kept.
+            UnknownRun: What the key stands for ended, and its result is no longer kept.
             RuntimeClosed: The runtime was closed. DiskFull, LogFailed, EngineUnavailable: as they say; the message
                 tells whether the submission may have been taken.
 
@@ -137,7 +149,13 @@ class Submitter(SubmitterBase):
     @overload
     def submit_nowait(self, fn: Fn[R], /, *args: Any, expires: float | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
+    def submit_nowait(
+        self, fn: AsyncFn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any
+    ) -> TaskHandle[R]: ...
+    @overload
     def submit_nowait(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit_nowait(self, fn: Fn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload

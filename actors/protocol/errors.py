@@ -170,6 +170,20 @@ class NestedRuntime(CallerError):
     )
 
 
+class KeyConflict(CallerError):
+    """An idempotency key stands for another handler or other arguments."""
+
+    code = "MS125"
+    hint = "use a new idempotency_key for what is different"
+
+
+class TooManyKeys(CallerError):
+    """As many idempotency keys as are kept are within their windows."""
+
+    code = "MS126"
+    hint = "use shorter windows; the limit is limits.KEYS_MAX"
+
+
 class TaskFailed(MainspringError):
     """A task ended without success. Args: message, kind, type name, traceback text."""
 

@@ -56,6 +56,8 @@ NODES_PER_RUN_MAX: Final = 4_000_000
 """Nodes of one run."""
 RUNS_FINISHED_MAX: Final = 20_000
 """Finished runs kept for their results; the oldest go first."""
+KEYS_MAX: Final = 100_000
+"""Idempotency keys within their windows: about 530 bytes of memory each, and 110 bytes of the log. More are refused."""
 NODES_FINISHED_MAX: Final = 200_000
 """Nodes of finished runs kept for their results. The latest finished run is kept whatever its size."""
 BYTES_OPEN_MAX: Final = 1024 * MIB

@@ -44,6 +44,8 @@ class RecordType(IntEnum):
     """Who runs next, as it was decided at run time: the whole policy, and what the program had set then."""
     RATES = 11
     """How much of which rates was used, and until when that counts."""
+    KEYS = 12
+    """Idempotency keys: those that are kept, or a submission that stands for an earlier run."""
 
 
 class Record(NamedTuple):

@@ -23,12 +23,13 @@ from actors.protocol.errors import MainspringError
 from actors.protocol.places import unpacked
 from runtime.errors import error_of
 from runtime.host.outbox import Outbox
-from runtime.host.pending import ENDED, ERROR, FAILED, VALUE, WIRE, AckWait, Batch, Pending, Query
+from runtime.host.pending import ENDED, ERROR, FAILED, VALUE, WIRE, AckWait, Batch, Numbered, Pending, Query
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.mail.pins import MARK, Pins
 
 _ACKED: Final = ord("A")
+_DUPLICATE: Final = ord("D")
 _FAILURES: Final = ord("F")
 _ENDINGS: Final = ord("N")
 _PROGRESS: Final = ord("P")
@@ -60,6 +61,7 @@ class Intake:
         self._batches_order: deque[int] = deque()
         self._by_letter: dict[int, Callable[[Any, list[Pending]], None]] = {
             _ACKED: self._acked,
+            _DUPLICATE: self._duplicate,
             _FAILURES: self._failures,
             _ENDINGS: self._endings,
             _PROGRESS: self._progress,
@@ -124,6 +126,7 @@ class Intake:
                 del self.open[row[0]]
                 handle.settle(ENDED, row, woken)
             for watcher in self.watched.pop(row[1], ()):
+                self.open.pop(getattr(watcher, "seq", 0), None)  # one that stands for this run has a number of its own
                 watcher.settle(ENDED, row, woken)
 
     def _progress(self, rows: list[list[Any]], woken: list[Pending]) -> None:
@@ -141,6 +144,20 @@ class Intake:
         waits = self.ack_waits
         while waits and waits[0].seq <= seq:
             waits.popleft().settle(VALUE, None, woken)
+
+    def _duplicate(self, body: list[Any], woken: list[Pending]) -> None:
+        """A submission stands for an earlier run. Its handle stays open under its number, so that a restarted engine
+        says so again; its end comes under the key of that run."""
+        seq, run_id, ending = body
+        target = self.open.get(seq)
+        if isinstance(target, Numbered):
+            target.stand_for(run_id)
+            watchers = self.watched.setdefault(run_id, [])
+            if target not in watchers:
+                watchers.append(target)
+            if ending is not None:
+                self._endings([ending], woken)
+        self.acknowledge(seq, woken)
 
     def _rejected(self, body: list[Any], woken: list[Pending]) -> None:
         seq, answer = body

@@ -68,6 +68,9 @@ class Numbered(Pending):
         super().__init__()
         self.seq = 0
 
+    def stand_for(self, run_id: str) -> None:
+        """The submission stands for a run that was there before. Only what has a run id takes notice."""
+
 
 class AckWait(Pending):
     """Settled when everything up to a sequence number is durable, or can no longer become so."""

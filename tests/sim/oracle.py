@@ -5,6 +5,7 @@
 - G3: executions of a node have ascending attempt numbers unless the earlier one never ended.
 - G4: a node is executed only with its rule met, and with exactly its parents' results.
 - A task with a time is not executed before it, nor begun when it has expired; only what may expire does.
+- A submission that repeats another under its key is never executed, and is told that it stands for that one.
 - G5: leases at a worker stay within the stated bound.
 - In the end: each node's state follows from its parents' states, its own plan and the cancels that were asked.
 """
@@ -46,6 +47,7 @@ class Oracle:
         submission, node = user.of_lease(lease.run.session, lease.run.seq, lease.node, lease.run)
         key = (submission.seq, node)
         told = user.told.get(key)
+        assert not submission.repeats, f"submission {submission.seq} is executed, and repeats {submission.repeats}"
         assert told is None, f"node {key} is executed after it was told to be {told}"
         if node >= submission.size:
             return "ok", 1
@@ -118,7 +120,7 @@ class Oracle:
     def final(self, user: User) -> None:
         """Everything ended: is every state explained?"""
         for submission in user.submissions.values():
-            for node in range(submission.size):
+            for node in range(0 if submission.repeats else submission.size):
                 self._explain(submission, node, user)
 
     def _explain(self, submission: Submission, node: int, user: User) -> None:

@@ -63,6 +63,8 @@ class Submission:
     expires_ns: int = 0
     appointed: bool = False
     kind_no: int = 1
+    repeats: int = 0
+    """Number of the submission that it repeats under the same key."""
 
     def inputs(self, node: int) -> list[int] | None:
         """Data parents in argument order; None where the item is not made of results."""
@@ -96,6 +98,9 @@ class User:
         self._classes = Random(f"classes {world.seed}")
         self.operator = Operator(self, world.seed)
         self._sharing = [sharing(self._classes) for _ in PRIORITIES]
+        self._keys = Random(f"keys {world.seed}")
+        self._plain = 0
+        self._stands: set[int] = set()
         self._times = Random(f"times {world.seed}")
         self._queue: Queue | None = None
         self._next_query = 1
@@ -110,10 +115,27 @@ class User:
         for seq in self.submissions:
             due += self._random.randrange(3_000_000)
             self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+        self._plain = len(self.submissions)
+        self._begin_keyed()
         for _ in range(self._random.choice((0, 1, 3))):
             self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
         self._sent = 0
         self.operator.begin(self.world.clock.now_ns)
+
+    def _begin_keyed(self) -> None:
+        """After the others, and while they run: submissions under two keys, most of them for the second time."""
+        due, firsts = self.world.clock.now_ns + 3_000_000 * self._plain, {}
+        for seq in range(self._plain + 1, self._plain + 1 + self._keys.randrange(7)):
+            key = self._keys.choice("ab")
+            builder = GraphBuilder()
+            builder.add(0)
+            columns = builder.finish()
+            header = {"kinds": [kind("parents")], "name": "keyed", "key": [key, 1 << 60, "digest"]}
+            message = msg.GraphSubmitted(self.session, seq, header, columns, encode(columns, header))
+            self.submissions[seq] = Submission(seq, message, 1, columns, repeats=firsts.get(key, 0))
+            firsts.setdefault(key, seq)
+            due += self._keys.randrange(10_000_000)
+            self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
 
     def ask(self, question: msg.Queried) -> None:
         """Ask the engine that is there now, if one is."""
@@ -226,7 +248,7 @@ class User:
     def _cancel_something(self) -> None:
         if self._queue is None or not self._sent:
             return
-        submission = self.submissions[self._random.randrange(1, self._sent + 1)]
+        submission = self.submissions[self._random.randrange(1, min(self._sent, self._plain) + 1)]
         self._cancel(submission, None if self._random.random() < 0.5 else self._random.randrange(submission.size))
 
     def meddle(self, seq: int, random: Random) -> None:
@@ -268,6 +290,8 @@ class User:
                 self._note_ended(seq, state, counts)
         elif tell.frame == "Q":
             self.operator.hear(body[0])
+        elif tell.frame == "D":
+            self._note_repeated(*body)
         elif tell.frame == "J":
             raise AssertionError(f"refused: {body}")
 
@@ -295,6 +319,14 @@ class User:
         assert before == (state, counts), f"run {seq} ended {before}, now {(state, counts)}"
         self._read_states(seq)
 
+    def _note_repeated(self, seq: int, run: str, ending: list[Any] | None) -> None:
+        first = self.submissions[seq].repeats
+        assert run == f"{self.session}-{first}", f"submission {seq} stands for {run}, and not for {first}"
+        self._stands.add(seq)
+        self.acked = max(self.acked, seq)
+        if ending is not None:
+            self._note_ended(first, ending[2], ending[3])
+
     def _read_states(self, seq: int) -> None:
         """What a query would say about the nodes of a run that ended."""
         core = self.world.core
@@ -317,6 +349,9 @@ class User:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def _complete(self, seq: int) -> bool:
+        first = self.submissions[seq].repeats
+        if first:
+            return seq in self._stands and self._complete(first)
         return all((seq, node) in self.told for node in range(self.submissions[seq].size))
 
     def satisfied(self) -> bool:
@@ -325,4 +360,9 @@ class User:
 
     def missing(self) -> list[tuple[int, int]]:
         """What was not."""
-        return [(seq, n) for seq, s in self.submissions.items() for n in range(s.size) if (seq, n) not in self.told]
+        return [
+            (seq, n)
+            for seq, s in self.submissions.items()
+            for n in range(s.size)
+            if (seq not in self._stands if s.repeats else (seq, n) not in self.told)
+        ]

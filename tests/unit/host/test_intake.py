@@ -163,3 +163,36 @@ def test_the_end_settles_everything() -> None:
     intake.fail_all(RuntimeClosed("over"), [])
     assert [c._state for c in cells] == [ERROR] * 4
     assert [len(c) for c in (intake.open, intake.queries, intake.watched, intake.ack_waits)] == [0] * 4
+
+
+class Named(Cell):
+    """Stands for a handle that has a run id."""
+
+    def stand_for(self, run_id: str) -> None:
+        self.run_id = run_id
+
+
+def test_a_submission_that_stands_for_an_earlier_run_ends_with_it() -> None:
+    cell, ack = Named(), AckWait(5)
+    cell.seq = 5
+    intake = intake_with(s5=cell)
+    intake.ack_waits.append(ack)
+    say(intake, "D", [5, "other-3", None])
+    say(intake, "D", [5, "other-3", None])
+    assert (cell.run_id, cell._state, ack._state) == ("other-3", OPEN, VALUE)
+    assert intake.open_seq() == 5
+    ending = [3, "other-3", "succeeded", [0, 0, 0, 1, 0, 0, 0], None]
+    say(intake, "N", [ending])
+    assert state(cell) == (ENDED, ending)
+    assert (intake.open, intake.watched) == ({}, {})
+
+
+def test_a_submission_that_stands_for_a_run_that_is_over_ends_at_once() -> None:
+    cell = Named()
+    intake = intake_with(s5=cell)
+    ending = [5, "other-5", "failed", [0, 0, 0, 0, 1, 0, 0], [0, None, {"kind": "error"}]]
+    say(intake, "D", [5, "other-5", ending])
+    assert state(cell) == (ENDED, ending)
+    assert (intake.open, intake.watched) == ({}, {})
+    say(intake, "D", [5, "other-5", ending])
+    assert intake.watched == {}

@@ -20,6 +20,7 @@ from runtime.errors import (
     CallerError,
     DuplicateRun,
     EngineUnavailable,
+    KeyConflict,
     MissingNode,
     PayloadError,
     QueueFull,
@@ -115,6 +116,17 @@ def test_a_task_has_times(tmp_path: Path) -> None:
         assert (await tomorrow.why()).startswith("it waits for its time: ")
         assert await tomorrow.cancel()
         assert (await delayed, await nowait) == (2, 2)
+
+    play(tmp_path, scene)
+
+
+def test_a_repeated_submission_is_the_first_one(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        sent = [await rt.submit(add_one, 1, idempotency_key="a"), rt.submit_nowait(add_one, 1, idempotency_key="a")]
+        assert await asyncio.gather(*sent) == [2, 2]
+        assert sent[0].run_id == sent[1].run_id
+        with pytest.raises(KeyConflict):
+            await rt.submit(add_one, 2, idempotency_key="a")
 
     play(tmp_path, scene)
 

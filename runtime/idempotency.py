@@ -1,0 +1,71 @@
+"""Options of a call that must not be carried out twice: `idempotency_key` and `idempotency_window`. See `actors.keys`.
+
+What is asked for is told apart by a digest of the handler's name, the shape of the call and its encoded arguments.
+Options (priority, timeout, times, ...) are no part of it, and neither is the content of a value that is stored as a
+file: such a value counts as the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any, Final, NamedTuple
+
+from actors.protocol.errors import ConfigurationError
+from runtime.config import NS_PER_S
+
+KEY_OPTIONS: Final = frozenset({"idempotency_key", "idempotency_window"})
+KEY_BYTES_MAX: Final = 200
+"""A key is kept in memory and in the log for its window."""
+WINDOW_S: Final = 86_400.0
+"""The window where none is given: a day."""
+WINDOW_S_MAX: Final = 366 * 86_400.0
+"""The longest window: a year. More is a mistake in a unit."""
+
+
+class Key(NamedTuple):
+    """A key, and for how long it counts. 0: not at all, and what it stood for is forgotten."""
+
+    key: str
+    window_ns: int
+
+    def claim(self, handler: str, shape: str, item: bytes) -> list[Any]:
+        """What the header of the submission says; `item` without the names of files."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (handler.encode(), shape.encode(), item):
+            digest.update(b"%d:" % len(part))
+            digest.update(part)
+        return [self.key, self.window_ns, digest.hexdigest()]
+
+
+def key_of(options: dict[str, Any]) -> Key | None:
+    """The key among a call's options; None when it is None, or not there.
+
+    Raises:
+        ConfigurationError: A value is out of range; all problems are named.
+    """
+    key, window = options.get("idempotency_key"), options.get("idempotency_window", WINDOW_S)
+    problems = []
+    if key is None:
+        if options.get("idempotency_window") is not None:
+            problems.append("idempotency_window needs an idempotency_key")
+    elif not isinstance(key, str) or not _fits(key):
+        problems.append(f"idempotency_key must be a string of 1 to {KEY_BYTES_MAX} bytes")
+    if key is not None and not _is_window(window):
+        problems.append(f"idempotency_window must be 0 to {WINDOW_S_MAX:,.0f} seconds, not {window!r}")
+    if problems:
+        raise ConfigurationError(f"submit: {'; '.join(problems)}")
+    return None if key is None else Key(key, int(window * NS_PER_S))
+
+
+def _fits(key: str) -> bool:
+    try:
+        return 1 <= len(key.encode()) <= KEY_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_window(window: object) -> bool:
+    if isinstance(window, bool) or not isinstance(window, int | float):
+        return False
+    return math.isfinite(window) and 0 <= window <= WINDOW_S_MAX
