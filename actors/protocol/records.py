@@ -44,6 +44,8 @@ class RecordType(IntEnum):
     """Who runs next, as it was decided at run time: the whole policy, and what the program had set then."""
     RATES = 11
     """How much of which rates was used, and until when that counts."""
+    PRIORITY = 12
+    """A run, or one task of a bundle, was given another priority class."""
 
 
 class Record(NamedTuple):

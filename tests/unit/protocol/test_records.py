@@ -18,6 +18,7 @@ NUMBERS = {
     "MARK": 9,
     "POLICY": 10,
     "RATES": 11,
+    "PRIORITY": 12,
 }
 
 
