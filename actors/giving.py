@@ -16,7 +16,8 @@ Invariant (`check_invariants`): where leases are counted, a kind holds as many p
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -236,6 +237,22 @@ class Giving:
     def drop(self, node_type: str, run: Run) -> None:
         """Nothing that waits of this run is READY any more."""
         self.ready[node_type].drop_run(run, flow_of(run))
+
+    def exchange(self, run: Run, node: int | None, kinds: Mapping[Kind, Kind], class_: int) -> None:
+        """The run's nodes, or one, are about to be of other kinds, which are of this class.
+
+        What waits moves there. What is leased takes its places along, even where the class has none left: an attempt
+        is not stopped for that, and when it comes back it is of the new class.
+        """
+        for node_type in {kind.node_type for kind in kinds}:
+            self.ready[node_type].reprioritize(run, class_, flow_of(run), kinds, node)
+        if not self._counted:
+            return
+        held = (*where(run.state, LEASED), *where(run.state, CANCELLING))
+        places = Counter(run.kind(n) for n in held if node is None or n == node)
+        for kind, count in places.items():
+            if kind in kinds:
+                self._free(self.quotas.move(kind, kinds[kind], count))
 
     def fire(self, now_ns: int) -> None:
         """Let what waits for a rate or a breaker try again whose time came."""

@@ -18,6 +18,7 @@ from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import Kind
 from actors.protocol.records import RecordType
 from actors.protocol.states import TriggerRule
+from actors.reclass import kinds_of_block
 from actors.run import Run
 from actors.state_column import PENDING, READY
 
@@ -32,7 +33,7 @@ def on_spawned(scheduler: Scheduler, message: msg.Spawned) -> None:
         size = run.size + block["n"] + sum(waiting["n"] for waiting, _ in run.rare.spawned.values())
         if size > limits.NODES_PER_RUN_MAX:
             raise GraphError(f"the run would have {size:,} nodes; at most {limits.NODES_PER_RUN_MAX:,}")
-        kinds = scheduler.interned(block["kinds"])
+        kinds = kinds_of_block(scheduler, run, block)
     except MainspringError as refusal:
         run.own_rare().refused[node] = refusal
         return

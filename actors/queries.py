@@ -1,8 +1,8 @@
 """Answers to questions about runs: status, table of nodes, results, story, and why something is not running.
 
-Only reads, but for `policy`, which passes a change on. Every answer about a run, or the policy, carries the LSN of the
-latest record, so that nobody is told of a change that could still be lost. What is said of the engine itself waits for
-nothing: it must be said when the log stalls.
+Only reads, but for `policy` and `priority`, which pass a change on. Every answer about a run, or the policy, carries
+the LSN of the latest record, so that nobody is told of a change that could still be lost. What is said of the engine
+itself waits for nothing: it must be said when the log stalls.
 
 Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame keeps the
 difference between the two as it was then.
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from actors import reclass
 from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -140,12 +141,18 @@ class Queries:
         }
 
     def _policy(self, message: msg.Queried) -> dict[str, Any]:
-        """What stands, after the change if there is one: no other question changes anything."""
+        """What stands, after the change if there is one."""
         scheduler = self._core.scheduler
         change = message.args.get("change")
         policy = scheduler.policy.to_json() if change is None else scheduler.change_policy(change)
         waiting = map(sum, zip(*(queue.counts() for queue in scheduler.ready.values()), strict=True))
         return {"policy": policy, "waiting": dict(zip(PRIORITIES, waiting, strict=False))}
+
+    def _priority(self, message: msg.Queried) -> dict[str, Any]:
+        """Change the class of a run, or of one task of a bundle."""
+        run, own = self._find(message.args)
+        change = reclass.change(self._core.scheduler, run, own, message.args.get("priority"), message.session)
+        return {"changed": change}
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -328,6 +335,7 @@ class Queries:
         "runs": _runs,
         "engine": _engine,
         "policy": _policy,
+        "priority": _priority,
     }
 
 

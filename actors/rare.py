@@ -25,6 +25,7 @@ class Rare:
         "appointed",
         "attempts",
         "backoff_until",
+        "classes",
         "crashes",
         "due",
         "ended",
@@ -48,6 +49,8 @@ class Rare:
         """Why nodes are parked."""
         self.backoff_until: dict[int, int] = {}
         """When the next attempt starts, wall clock."""
+        self.classes: dict[int, int] = {}
+        """Priority classes that were set after the submission, by node; -1 is the whole run. See `actors.reclass`."""
         self.due: dict[int, int] = {}
         """Before when nodes that were submitted with a delay or a due time do not start, wall clock."""
         self.appointed: set[int] = set()

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, outcomes, timetable, wave
+from actors import admission, outcomes, reclass, timetable, wave
 from actors.growth import attach_spawned
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
@@ -227,7 +227,7 @@ class Replay:
         run = self.scheduler.book.live.get(no)
         if run is not None:
             self._accept_node_types(block["kinds"])
-            run.own_rare().spawned[node] = (block, self.scheduler.interned(block["kinds"]))
+            run.own_rare().spawned[node] = (block, reclass.kinds_of_block(self.scheduler, run, block))
 
     def _released(self, record: Record) -> None:
         numbers = orjson.loads(record.payload)
@@ -253,6 +253,13 @@ class Replay:
     def _policy(self, record: Record) -> None:
         self.scheduler.standing.restore(record.payload, record.lsn)
 
+    def _priority(self, record: Record) -> None:
+        no, node, class_, wall_ns, asker = orjson.loads(record.payload)
+        run = self.scheduler.book.live.get(no)
+        if run is not None:
+            self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
+            reclass.enter(self.scheduler, run, node, class_, asker)
+
     _on: Final[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,
         int(RecordType.COMPLETED): _completed,
@@ -264,4 +271,5 @@ class Replay:
         int(RecordType.POLICY): _policy,
         int(RecordType.RATES): _rates,
         int(RecordType.KEYS): _keys,
+        int(RecordType.PRIORITY): _priority,
     }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors import timetable
 from actors.at_workers import holder_of, split_counts
+from actors.protocol.kinds import PRIORITIES
 from actors.protocol.moments import moment
 from actors.protocol.states import NodeState
 from actors.protocol.words import counted
@@ -48,6 +49,7 @@ class Reasons:
             f"it is under way: {counted(running, 'node runs', 'nodes run')}, {counted(ready, 'waits', 'wait')} for a "
             f"worker, a retry or their time, {counted(pending, 'waits', 'wait')} for parents"
         )
+        text += self._class(run, -1)
         parked = run.state.find(PARKED)
         return text + (f"; node {run.node_id(parked)}: {self.of_node(run, parked)}" if parked >= 0 else "")
 
@@ -57,7 +59,7 @@ class Reasons:
         if state == PENDING:
             return self._of_pending(run, node)
         if state == READY:
-            return self._of_ready(run, node) + self._expiry(run, node)
+            return self._of_ready(run, node) + self._class(run, node) + self._expiry(run, node)
         if state == BACKOFF:
             return self._of_waiting(run, node)
         if state == PARKED:
@@ -78,6 +80,13 @@ class Reasons:
             return failed + self._expiry(run, node)
         when = f"{moment(self._wall_ns + wait_ns)} (in {wait_ns / 1e9:.1f} s)"
         return f"it waits for its time: {when}{self._expiry(run, node)}"
+
+    @staticmethod
+    def _class(run: Run, node: int) -> str:
+        """The class, if it is not the one that it was submitted with."""
+        classes = run.rare.classes
+        class_ = classes.get(node, classes.get(-1))
+        return "" if class_ is None else f"; its priority was set to {PRIORITIES[class_]}"
 
     def _expiry(self, run: Run, node: int) -> str:
         expires_ns = run.rare.expires.get(node)

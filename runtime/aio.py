@@ -24,7 +24,7 @@ from actors.protocol.errors import RuntimeClosed
 from runtime import views
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, settled
 from runtime.aio_submitter import AsyncSubmitter
-from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Retention, RuntimeConfig
+from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
 from runtime.dispatch import Dispatch
 from runtime.engine import new_client
 from runtime.flow import Flow
@@ -239,6 +239,19 @@ class AsyncRuntime(AsyncSubmitter):
             What stands now.
         """
         return await self._scheduling(ask_change(resume=scopes))
+
+    async def set_priority(self, run: AsyncHandle | str, priority: Priority | str) -> bool:
+        """Give a task or run another priority class; see `runtime.engine.Runtime.set_priority`.
+
+        Args:
+            run: Its handle or run id.
+            priority: The class.
+
+        Returns:
+            True: recorded, and a crash does not undo it. False: it had ended before.
+        """
+        run_id = run if isinstance(run, str) else run.run_id
+        return bool((await answer_of(self._client, self._client.ask(*views.ask_priority(run_id, priority))))["changed"])
 
     async def _scheduling(self, request: Request) -> SchedulingStatus:
         return SchedulingStatus.of(await answer_of(self._client, self._client.ask(*request)))

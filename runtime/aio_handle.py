@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun
 from actors.protocol.states import RunState
 from runtime import outcome, views
+from runtime.config import Priority
 from runtime.handle_base import Handle, RunFacts, node_name, poll_intervals_s
 from runtime.host.client import EngineClient, read_answer
 from runtime.host.pending import ENDED, OPEN, VALUE, Pending, Query
@@ -65,6 +66,17 @@ class AsyncHandle(Handle):
         if self._state != OPEN:
             return False
         return bool(await answer_of(self._client, self._client.ask_cancel(self.run_id, None)))
+
+    async def set_priority(self, priority: Priority | str) -> bool:
+        """Give it another priority class; see `runtime.engine.Runtime.set_priority`.
+
+        Args:
+            priority: The class.
+
+        Returns:
+            True: recorded, and a crash does not undo it. False: it had ended before.
+        """
+        return bool((await self._ask(views.ask_priority(self.run_id, priority)))["changed"])
 
     async def story(self) -> list[StoryEvent]:
         """What happened to it, in order, with causes. Raises UnknownRun."""

@@ -25,7 +25,7 @@ from typing import Any, Self, TypeVar
 
 from actors.protocol.errors import NestedRuntime
 from runtime import views, waiting
-from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Retention, RuntimeConfig
+from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
 from runtime.dispatch import Dispatch
 from runtime.flow import Flow
 from runtime.handle import RunHandle, attach
@@ -286,6 +286,27 @@ class Runtime(Submitter):
             What stands now.
         """
         return self._scheduling(ask_change(resume=scopes))
+
+    def set_priority(self, run: SyncHandle | str, priority: Priority | str) -> bool:
+        """Give a task or run another priority class; in force, and durable, when this returns.
+
+        What waits of it takes its place in the new class, by its age; what becomes ready of it later, or is added to
+        it, is of that class, too, also after a restart. What a worker holds already stays where it is there, and counts
+        as of the new class, even where a quota of that class has no place left.
+
+        Args:
+            run: Its handle or run id.
+            priority: The class.
+
+        Returns:
+            True: recorded. False: it had ended before.
+
+        Raises:
+            ConfigurationError: There is no such class. UnknownRun: the engine does not know the run.
+            DiskFull, LogFailed, EngineUnavailable: As they say; whether it was changed shows in the story.
+        """
+        run_id = run if isinstance(run, str) else run.run_id
+        return bool(self._client.answer_of(self._client.ask(*views.ask_priority(run_id, priority)))["changed"])
 
     def _scheduling(self, request: Request) -> SchedulingStatus:
         return SchedulingStatus.of(self._client.answer_of(self._client.ask(*request)))

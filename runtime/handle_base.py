@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from actors.protocol.errors import MissingNode, WaitTimeout
 from actors.protocol.states import RunState
 from runtime import outcome, views
+from runtime.config import Priority
 from runtime.flow import Node
 from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, Numbered
 from runtime.views import Counts, Output, ResultRow, RunStatus, StoryEvent
@@ -137,6 +138,17 @@ class SyncHandle(Handle):
             return False
         client = self._client
         return bool(client.answer_of(client.ask_cancel(self.run_id, None)))
+
+    def set_priority(self, priority: Priority | str) -> bool:
+        """Give it another priority class; see `runtime.engine.Runtime.set_priority`.
+
+        Args:
+            priority: The class.
+
+        Returns:
+            True: recorded, and a crash does not undo it. False: it had ended before.
+        """
+        return bool(self._ask(views.ask_priority(self.run_id, priority))["changed"])
 
     def story(self) -> list[StoryEvent]:
         """What happened to it, in order, with causes.

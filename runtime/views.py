@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from actors.protocol import limits
+from actors.protocol.errors import ConfigurationError
+from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import TERMINAL, NodeState, RunState
 
 Request = tuple[str, dict[str, Any]]
@@ -201,6 +203,13 @@ def read_story(reply: Mapping[str, Any]) -> list[StoryEvent]:
 def ask_why(run_id: str, node: int | str | None = None) -> Request:
     """Why it does not run now."""
     return "why", {"run": run_id, "node": node}
+
+
+def ask_priority(run_id: str, priority: str) -> Request:
+    """Another class for a task or run, please. Raises ConfigurationError: there is no such class."""
+    if priority not in PRIORITIES:
+        raise ConfigurationError(f"priority must be one of {', '.join(PRIORITIES)}, not {priority!r:.80}")
+    return "priority", {"run": run_id, "priority": str(priority)}
 
 
 def ask_output(run_id: str, node: int | str | None = None) -> Request:

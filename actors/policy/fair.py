@@ -19,7 +19,8 @@ something of theirs waits, and weights other than 1 for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 from actors.policy.lanes import Gate, Lane, Level, Position, Segment, in_scope
@@ -31,6 +32,7 @@ from actors.protocol.limits import QUANTUM
 
 R = TypeVar("R")
 NO_BOUND: Final[Sequence[int]] = (1 << 62,) * len(PRIORITIES)
+ALIKE: Final[Mapping[Kind, Kind]] = MappingProxyType({})
 LOOKS_PER_AGEING: Final = 16
 """How often, in the time after which a class has aged, it is looked at how old the classes are."""
 
@@ -39,17 +41,9 @@ class FairQueue(Generic[R]):
     """See the module. `R` is a run; runs are compared by identity."""
 
     __slots__ = (
-        "_ageing_ns",
-        "_blocked",
-        "_front",
-        "_levels",
-        "_look_ns",
-        "_only",
-        "_serial",
-        "_weights",
-        "blocked_size",
+        "_ageing_ns", "_blocked", "_front", "_levels", "_look_ns", "_only", "_serial", "_weights", "blocked_size",
         "size",
-    )
+    )  # fmt: skip
 
     def __init__(self, ageing_ns: int = limits.AGEING_NS) -> None:
         self.size = 0
@@ -306,15 +300,18 @@ class FairQueue(Generic[R]):
         of the flow that is named."""
         return sum(count for _, _, count in self._extract(run, flow))
 
-    def reprioritize(self, run: R, class_: int, flow: Hashable = None) -> int:
+    def reprioritize(
+        self, run: R, class_: int, flow: Hashable = None, kinds: Mapping[Kind, Kind] = ALIKE, node: int | None = None
+    ) -> int:
         """Move what waits of a run to another class, to the place of its age in the flow; returns how many nodes.
 
+        `kinds`: as what they wait from now on, by what they were; `node`: it alone.
         What was held back is open there, unless its lane there is, too. Later nodes: `push(..., class_=)`.
         """
         moved = 0
-        for lane, segments, count in self._extract(run, flow, besides=class_):
+        for lane, segments, count in self._extract(run, flow, class_, node):
             level = self._levels[class_]
-            target = level.lane(lane.kind, lane.key)
+            target = level.lane(kinds.get(lane.kind, lane.kind), lane.key)
             target.merge(segments)
             target.flow.stale = True
             moved += count
@@ -326,14 +323,16 @@ class FairQueue(Generic[R]):
                 level.open(target)
         return moved
 
-    def _extract(self, run: R, flow: Hashable, besides: int = -1) -> list[tuple[Lane[R], list[Segment[R]], int]]:
-        """Take a run's segments out of their lanes."""
+    def _extract(
+        self, run: R, flow: Hashable, besides: int = -1, node: int | None = None
+    ) -> list[tuple[Lane[R], list[Segment[R]], int]]:
+        """Take a run's segments out of their lanes, or one node."""
         self._count_all()
         found = []
         for level in self._levels:
             for lane in [*level.found(flow)] if level.no != besides else ():
                 before = lane.size
-                segments = lane.extract(run)
+                segments = lane.extract(run, node)
                 if not segments:
                     continue
                 lane.flow.stale = True

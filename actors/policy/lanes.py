@@ -7,7 +7,7 @@ turns (`actors.policy.turns`).
 
 Invariants: a lane is open (in its flow, and flow and tenant in their rings), or held back under a scope; it has nodes,
 but for the only lane of a class, which stays when it empties and is used again. A flow or a tenant without lanes is
-forgotten. Serials rise along a lane, and times do not fall.
+forgotten. Neither serials nor times fall along a lane.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ SERIAL: Final = 4
 Gate = Callable[[Kind, int], tuple[int, str]]
 """Of so many nodes of a kind that are about to be taken: how many may start, which then do, and the scope that blocks
 the rest, or an empty text."""
-
 
 LANES_LOOKED_AT: Final = 64
 
@@ -93,16 +92,32 @@ class Lane(Generic[R]):
     def merge(self, more: Iterable[Segment[R]]) -> int:
         """Put segments to where their serials say; returns how many nodes."""
         found = list(more)
-        self.segments = deque(sorted([*self.segments, *found], key=lambda segment: segment[SERIAL]))
+        self.segments = deque(sorted([*self.segments, *found], key=_place))
         count = sum(len(nodes) - start for _, nodes, start, _, _ in found)
         self.size += count
         return count
 
-    def extract(self, run: R) -> list[Segment[R]]:
-        """Take out all of a run."""
-        found = [segment for segment in self.segments if segment[0] is run]
+    def __lt__(self, other: Lane[R]) -> bool:
+        """Of lanes whose first segments were one, and have its serial: that with the lower node."""
+        return bool(self.segments and other.segments) and _place(self.segments[0]) < _place(other.segments[0])
+
+    def extract(self, run: R, node: int | None = None) -> list[Segment[R]]:
+        """Take out all of a run, or one node; the rest of its segment stays, in two parts if need be."""
+        found: list[Segment[R]] = []
+        left: deque[Segment[R]] = deque()
+        for segment in self.segments:
+            of, nodes, start, since_ns, serial = segment
+            if of is not run or (node is not None and node not in nodes[start:]):
+                left.append(segment)
+            elif node is None:
+                found.append(segment)
+            else:
+                at = start + nodes[start:].index(node)
+                found.append((run, nodes[at : at + 1], 0, since_ns, serial))
+                rest = (nodes[start:at], nodes[at + 1 :])
+                left.extend((run, part, 0, since_ns, serial) for part in rest if len(part))
         if found:
-            self.segments = deque(segment for segment in self.segments if segment[0] is not run)
+            self.segments = left
             self.size -= sum(len(nodes) - start for _, nodes, start, _, _ in found)
         return found
 
@@ -369,14 +384,16 @@ class Level(Generic[R]):
                 yield from flow.lanes.values()
 
 
+def _place(segment: Segment[Any]) -> tuple[int, int]:
+    """What a flow is ordered by."""
+    return segment[SERIAL], segment[1][segment[2]]
+
+
 def in_scope(scope: str, kind: Kind, class_name: str) -> bool:
     """Whether what waits of this kind in this class belongs to a scope, such as "tenant:acme"."""
     what, _, name = scope.partition(":")
     has: dict[str, Any] = {
-        "class": class_name,
-        "tenant": kind.tenant,
-        "type": kind.node_type,
-        "key": kind.concurrency_key,
+        "class": class_name, "tenant": kind.tenant, "type": kind.node_type, "key": kind.concurrency_key,
         "rate": kind.rate_key,
-    }
+    }  # fmt: skip
     return what in has and has[what] == name

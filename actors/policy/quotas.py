@@ -111,6 +111,22 @@ class Quotas:
                 freed.append(scope)
         return freed
 
+    def move(self, kind: Scoped, other: Scoped, count: int) -> list[str]:
+        """Nodes that hold places are of another kind from now on. They go on even where that has no room for them.
+
+        Returns:
+            The scopes that had no room and have some now.
+
+        Raises:
+            InvariantBroken: The kind does not hold so many; nothing is changed.
+        """
+        freed = self.give_back(kind, count)
+        if count:
+            for scope in self.scopes_of(other):
+                self._held[scope] += count
+            self._by_kind[other] = self._by_kind.get(other, 0) + count
+        return [scope for scope in freed if self._held[scope] < self._limits[scope]]
+
     def held(self, scope: str) -> int:
         """How many places nodes of this scope hold. Without a limit it is counted by going over the kinds."""
         held = self._held.get(scope)

@@ -46,6 +46,8 @@ class RecordType(IntEnum):
     """How much of which rates was used, and until when that counts."""
     KEYS = 12
     """Idempotency keys: those that are kept, or a submission that stands for an earlier run."""
+    PRIORITY = 13
+    """A run, or one task of a bundle, was given another priority class."""
 
 
 class Record(NamedTuple):

@@ -41,6 +41,7 @@ class Operator:
     def __init__(self, user: User, seed: int) -> None:
         self._user = user
         self._random = Random(f"operator {seed}")
+        self._reclasses = Random(f"reclasses {seed}")
         self._paused: set[str] = set()
         self._next_query = FIRST_QUERY
         self._last_query = 0
@@ -49,6 +50,8 @@ class Operator:
     def begin(self, now_ns: int) -> None:
         """Plan some changes; in every third world none."""
         clock, random = self._user.world.clock, self._random
+        for _ in range(self._reclasses.choice((0, 3, 9))):
+            clock.at(now_ns + self._reclasses.randrange(60_000_000), self._reclass)
         count = random.choice((0, 2, 6))
         for _ in range(count):
             clock.at(now_ns + random.randrange(40_000_000), self._change)
@@ -77,6 +80,14 @@ class Operator:
         else:
             weights = {random.choice(TENANTS): random.choice((0.5, 2.0, None))}
             self._send({"weights": weights, "ageing_ns": random.choice((0, 1_000_000))})
+
+    def _reclass(self) -> None:
+        """Something that was submitted, or is not yet, gets another class."""
+        user, random = self._user, self._reclasses
+        run = f"{user.session}-{random.choice([*user.submissions])}"
+        query_id, self._next_query = self._next_query, self._next_query + 1
+        args = {"run": run, "priority": random.choice(PRIORITIES)}
+        user.ask(msg.Queried(user.session, query_id, "priority", args))
 
     def _free(self) -> None:
         if self.done:

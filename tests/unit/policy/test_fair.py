@@ -251,3 +251,22 @@ def test_position_says_who_is_before() -> None:
     queue.block("key:printer", 0)
     assert queue.position("b", 2, 0) == Position(2, "acme", 2, 0, "key:printer")
     assert queue.position("b", 7, 0) is None
+
+
+def test_one_node_moves_as_another_kind_and_back_to_its_place() -> None:
+    queue: FairQueue[str] = FairQueue()
+    queue.push(KIND, "a", range(5), 0, "f")
+    queue.push(KIND, "b", [9], 0, "f")
+    assert queue.pop(1, 0) == [("a", KIND, range(1))]
+    assert queue.reprioritize("a", 3, kinds={KIND: LOW}, node=2) == 1
+    assert queue.reprioritize("a", 3, kinds={KIND: LOW}, node=0) == 0, "it was taken"
+    assert queue.counts() == [0, 0, 4, 1]
+    other = replace(KIND, name="other")
+    assert queue.reprioritize("a", 2, kinds={LOW: other}, node=2) == 1
+    assert [(run, kind, [*nodes]) for run, kind, nodes in queue.pop(9, 0)] == [
+        ("a", KIND, [1]),
+        ("a", other, [2]),
+        ("a", KIND, [3, 4]),
+        ("b", KIND, [9]),
+    ]
+    assert (queue.size, queue.blocked_size, queue.counts()) == (0, 0, [0, 0, 0, 0])

@@ -206,3 +206,17 @@ class QuotaMachine(RuleBasedStateMachine):
 
 TestQuotaMachine = pytest.mark.slow(QuotaMachine.TestCase)
 TestQuotaMachine.settings = settings(max_examples=40, stateful_step_count=30)
+
+
+def test_places_move_to_another_kind_even_where_there_are_none() -> None:
+    low, high = FakeKind(priority=3, tenant="acme"), FakeKind(priority=1, tenant="acme")
+    quotas = Quotas({"class:low": 2, "class:high": 1, "tenant:acme": 2})
+    assert quotas.take(low, 2) == (2, "")
+    assert quotas.move(low, high, 2) == ["class:low"], "the tenant has no more room than before"
+    assert (quotas.held("class:low"), quotas.held("class:high"), quotas.held("tenant:acme")) == (0, 2, 2)
+    assert quotas.move(low, high, 0) == []
+    quotas.check_invariants()
+    assert quotas.give_back(high, 1) == ["tenant:acme"]
+    assert quotas.give_back(high, 1) == ["class:high"]
+    with pytest.raises(InvariantBroken):
+        quotas.move(low, high, 1)

@@ -19,6 +19,7 @@ NUMBERS = {
     "POLICY": 10,
     "RATES": 11,
     "KEYS": 12,
+    "PRIORITY": 13,
 }
 
 

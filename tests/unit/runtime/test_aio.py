@@ -18,6 +18,7 @@ import pytest
 from runtime import AsyncRuntime, Flow, RunState
 from runtime.errors import (
     CallerError,
+    ConfigurationError,
     DuplicateRun,
     EngineUnavailable,
     KeyConflict,
@@ -114,6 +115,16 @@ def test_a_task_has_times(tmp_path: Path) -> None:
         nowait = rt.submit_nowait(add_one, 1, delay=0.05)
         tomorrow = await rt.submit(add_one, 1, due=datetime.now(UTC) + timedelta(days=1))
         assert (await tomorrow.why()).startswith("it waits for its time: ")
+        assert await tomorrow.set_priority("high")
+        assert await rt.set_priority(tomorrow, "low")
+        assert await rt.set_priority(tomorrow.run_id, "realtime")
+        with pytest.raises(ConfigurationError):
+            await tomorrow.set_priority("urgent")
+        assert [event.text[:4] for event in await tomorrow.story() if event.event == "priority set"] == [
+            "high",
+            "low,",
+            "real",
+        ]
         assert await tomorrow.cancel()
         assert (await delayed, await nowait) == (2, 2)
 

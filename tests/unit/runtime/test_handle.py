@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from runtime import Flow, NodeState, Retry, RunState, Runtime
-from runtime.errors import MissingNode, TaskCancelled, TaskFailed, TaskSkipped, UnknownRun, WaitTimeout
+from runtime import Flow, NodeState, Priority, Retry, RunState, Runtime
+from runtime.errors import (
+    ConfigurationError,
+    MissingNode,
+    TaskCancelled,
+    TaskFailed,
+    TaskSkipped,
+    UnknownRun,
+    WaitTimeout,
+)
 from runtime.views import Progress
 from tests.unit.runtime import handlers
 from tests.unit.runtime.handlers import add_one, fail, gather, skip, through_gate, total
@@ -235,3 +243,25 @@ def test_runs_are_listed(rt: Runtime) -> None:
     rt.submit(add_one, 1).result(10)
     rt.run(diamond(), run_id="two")
     assert [r.run_id for r in rt.runs() if r.name] == ["two", "one"]
+
+
+def test_a_task_and_a_run_get_another_class(rt: Runtime) -> None:
+    first = rt.submit(through_gate, 1)
+    rt.pause("type:default", "type:cpu")
+    task, run = rt.submit(add_one, 1), rt.submit(diamond())
+    assert rt.set_priority(task, "high")
+    assert rt.set_priority(run.run_id, Priority.LOW)
+    assert task.set_priority("realtime")
+    waiting = rt.scheduling().waiting
+    assert (waiting["realtime"], waiting["high"], waiting["low"]) == (1, 0, 1)
+    assert [event.event for event in task.story()][-2:] == ["priority set", "priority set"]
+    assert run.why().endswith("; its priority was set to low")
+    for wrong in (lambda: task.set_priority("urgent"), lambda: rt.set_priority(run, "")):
+        with pytest.raises(ConfigurationError, match="realtime, high, normal, low"):
+            wrong()
+    with pytest.raises(UnknownRun):
+        rt.set_priority("nowhere", "low")
+    rt.resume("type:default", "type:cpu")
+    handlers.GATE.set()
+    assert (first.result(10), task.result(10), run.wait(10)) == (1, 2, RunState.SUCCEEDED)
+    assert rt.set_priority(task, "low") is run.set_priority("low") is False
