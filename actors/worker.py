@@ -35,6 +35,8 @@ OVERTAKEN_NS: Final = 50_000_000
 """A class that better ones have overtaken here for so long has one chunk before them, and again after as long. What is
 here had its turn in the engine, by class and age; so this is short beside any bound on ageing, and still six times what
 a worker holds ahead, so that a chunk of 0.25 ms in between costs better work nothing to speak of."""
+OVERTAKEN_TIMES: Final = 2
+"""And at least so often."""
 OVERTAKEN_MAX: Final = limits.LEASE_SLOTS // 2
 """Serials from the oldest that waits to the newest; twice PREFETCH_MAX, so that only overtaking makes so many, and far
 enough below LEASE_SLOTS for the pool to go on giving work."""
@@ -87,6 +89,7 @@ class WorkerDesk:
         self._stops: dict[int, int] = {}
         self._newest = 0
         self._overtaken_ns = [0] * len(PRIORITIES)
+        self._overtaken = [0] * len(PRIORITIES)
         self._flushed_ns = 0
 
     # --- told -----------------------------------------------------------------------------------------------------
@@ -233,17 +236,21 @@ class WorkerDesk:
                 left -= len(lane)
                 if not left:
                     break
-        self._overtaken_ns[chosen] = 0
+        self._overtaken_ns[chosen] = self._overtaken[chosen] = 0
         return self._lanes[chosen]
 
     def _has_its_turn(self, number: int, oldest: WorkGroup, now_ns: int) -> bool:
-        """Whether a lane is not overtaken this time. It counts from the first time, not from when its work came."""
+        """Whether a lane is not overtaken this time. It counts from the first time, not from when its work came, and
+        once is not enough: a single long task overtakes nobody for as long as it takes."""
         if self._newest - oldest.serial - oldest.taken >= OVERTAKEN_MAX:
             return True
-        since_ns = self._overtaken_ns[number]
-        if not since_ns:
+        times = self._overtaken[number]
+        if not times:
             self._overtaken_ns[number] = now_ns
-        return since_ns > 0 and now_ns - since_ns >= OVERTAKEN_NS
+        elif times >= OVERTAKEN_TIMES and now_ns - self._overtaken_ns[number] >= OVERTAKEN_NS:
+            return True
+        self._overtaken[number] = times + 1
+        return False
 
     def _may_start(self, serial: int) -> bool:
         chunk = self._claimed

@@ -214,6 +214,19 @@ def test_what_is_overtaken_for_long_has_its_turn_once_in_a_while() -> None:
     assert [next_serial(start + after_ns) for after_ns in times] == [3, 4, 1, 5, 6, 2]
 
 
+def test_behind_one_long_task_the_best_is_still_first() -> None:
+    desk = WorkerDesk()
+    desk.accept(group(1, 1, lane=LOW))
+    desk.accept(group(2, 2, lane=REALTIME))
+    serials = []
+    for now_ns in (1, 100 * OVERTAKEN_NS):
+        chunk = desk.next_chunk(1, now_ns=now_ns)
+        assert chunk is not None
+        desk.leave(chunk, 1)
+        serials.append(chunk.serial)
+    assert serials == [2, 3]
+
+
 def test_what_would_keep_the_lease_table_from_being_used_again_goes_first() -> None:
     desk = WorkerDesk()
     desk.accept(group(1, 1, lane=LOW))
