@@ -79,7 +79,7 @@ class EngineHost:
         self._events: list[Any] = []
         self._turn_asked = False
         self._timer: asyncio.TimerHandle | None = None
-        self._wake_ns = 0
+        self._wake_ns = self._timer_ns = 0
         self._stopped_looked_ns = 0
         self._told_lsn = self._told_said = 0
         self._outputs = Outputs(core, self._workers)
@@ -137,22 +137,20 @@ class EngineHost:
             self._wake_ns = 0
             self._observe(events, now)
             events.append(msg.TimePassed())
-        if self._told_lsn > self._told_said and self.core.wants_told:
+        if self._must_say_told():
             self._told_said = self._told_lsn
             events.append(msg.Told(self._told_lsn))
         if events or self.core.unfinished:
             self._carry_out(self.core.advance(events, now, self._clock.wall_ns(now)))
             self._send_leases()  # workers begin while the rest is logged and told
             self._carry_out(self.core.commit())
-        for post in self._workers.values():
-            if post.backlog_bytes:
-                post.flush()
-        if self._face.backlog_bytes:
-            self._face.flush()
+        for peer in (*self._workers.values(), self._face):
+            if peer.backlog_bytes:
+                peer.flush()
         if self._face.clear:
             self._told_lsn = self.core.persister.durable_lsn
         self._mail.listen(intake_open=self.core.intake_open)
-        more = self._events or self._mail.unfinished or self.core.unfinished
+        more = self._events or self._mail.unfinished or self.core.unfinished or self._must_say_told()
         if more or self._lingered() or not self._arm():
             return True
         self._armed_ns = time.monotonic_ns()
@@ -160,6 +158,10 @@ class EngineHost:
             self._recheck_planned = True
             self.loop.call_later(RECHECK_NS / 1e9, self._recheck)
         return False
+
+    def _must_say_told(self) -> bool:
+        """Whether the core can let go of runs now: nothing else may come that would make a turn of it."""
+        return self._told_lsn > self._told_said and self.core.wants_told
 
     def _lingered(self) -> bool:
         spoken, self.teller.spoken = self.teller.spoken, False
@@ -222,8 +224,6 @@ class EngineHost:
             self._timer_ns = self._wake_ns
             delay = max(0, self._wake_ns - time.monotonic_ns()) / 1e9
             self._timer = self.loop.call_later(delay, self._timer_fired)
-
-    _timer_ns = 0
 
     def _timer_fired(self) -> None:
         self._timer = None
