@@ -100,12 +100,7 @@ class LeaseBook(Generic[R]):
         start = serial - group.base
         if group.open.count(1, start, start + count) != count:
             return None
-        group.open[start : start + count] = bytes(count)
-        group.left -= count
-        self.held -= count
-        self.held_of[group.lane] -= count
-        if group.left == 0:
-            self._drop(group)
+        self._close(group, start, count)
         return group
 
     def finish_span(self, serial: int, count: int) -> list[tuple[LeaseGroup[R], int, int]]:
@@ -128,13 +123,17 @@ class LeaseBook(Generic[R]):
             found.append((group, start, part))
             serial, count, at = serial + part, count - part, at + 1
         for group, start, part in found:
-            group.open[start : start + part] = bytes(part)
-            group.left -= part
-            self.held -= part
-            self.held_of[group.lane] -= part
-            if group.left == 0:
-                self._drop(group)
+            self._close(group, start, part)
         return found
+
+    def _close(self, group: LeaseGroup[R], start: int, count: int) -> None:
+        """Close leases of a group, all of which are held."""
+        group.open[start : start + count] = bytes(count)
+        group.left -= count
+        self.held -= count
+        self.held_of[group.lane] -= count
+        if group.left == 0:
+            self._drop(group)
 
     def groups(self) -> Iterator[LeaseGroup[R]]:
         """Groups in order of their serials."""
