@@ -276,7 +276,7 @@ class EngineCore:
             while queue.size and (offer := pool.offer(queue.size)) is not None:
                 if not self._lease(pool, offer):
                     break
-            while queue.size and (offer := offer_over(pool, queue.best_class())) is not None:
+            while queue.size and (offer := offer_over(pool, queue.best_class(), self._now_ns)) is not None:
                 if not self._lease(pool, offer):
                     break
             if queue.size or pool.uneven:

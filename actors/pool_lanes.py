@@ -24,16 +24,17 @@ PREFETCH_OVER: Final = 1
 where more wait, room comes as the worker ends what it holds, and what waits is given best class first anyway."""
 
 
-def offer_over(pool: WorkerPool, best: int) -> msg.Offer | None:
+def offer_over(pool: WorkerPool, best: int, now_ns: int) -> msg.Offer | None:
     """Room at full workers for tasks of the class `best`, the best that waits; None when there is none.
 
     A worker has it while it holds fewer tasks of that class or a better one than `PREFETCH_OVER` allows, so that what
-    is worse is overtaken and equals wait in the engine, in order.
+    is worse is overtaken and equals wait in the engine, in order. First come those that are likely to end soonest what
+    they run, whatever they hold behind it.
     """
     over = pool.slots * PREFETCH_OVER
     if pool.draining or pool.holds_max <= pool.slots:  # nothing is held ahead that could be overtaken
         return None
-    shares: list[tuple[int, int, int]] = []
+    shares: list[tuple[float, int, int]] = []
     for worker in pool.workers.values():
         book = worker.book
         fits = over - sum(book.held_of[: best + 1])
@@ -41,10 +42,21 @@ def offer_over(pool: WorkerPool, best: int) -> msg.Offer | None:
             held = book.held
             fits = min(fits, pool.holds_max + over - held, pool.tasks_max - worker.tasks - held, worker.window)
             if fits > 0:
-                shares.append((held, worker.id, fits))
+                shares.append((_remaining_ns(worker, pool.average_ns, now_ns), worker.id, fits))
     if not shares:
         return None
     return msg.Offer(pool.name, tuple((worker, fits) for _, worker, fits in sorted(shares)), best)
+
+
+def _remaining_ns(worker: PoolWorker, average_ns: float, now_ns: int) -> float:
+    """How long what a worker runs is likely to take yet.
+
+    It began when the worker last answered, about, and takes as long as the pool's tasks do on average. What has taken
+    longer than that takes about as long again: durations vary over orders of magnitude, and not knowing better, the
+    future is as long as the past (J. R. Gott, "Implications of the Copernican principle", Nature 363, 1993).
+    """
+    since_ns = now_ns - worker.progress_ns
+    return since_ns if since_ns > average_ns else average_ns - since_ns
 
 
 def with_places(pool: WorkerPool, offer: msg.Offer) -> msg.Offer:

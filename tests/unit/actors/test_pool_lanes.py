@@ -62,6 +62,22 @@ def test_each_full_worker_gets_better_work() -> None:
     assert [worker for worker, _ in rig.fill("realtime", 1)] == [], "one that is urgent is held by each already"
 
 
+@pytest.mark.parametrize(
+    ("past_us", "chosen"), [((900, 100), 0), ((100, 900), 1), ((3_000, 100), 1), ((9_000, 3_000), 1)]
+)
+def test_better_work_goes_where_it_can_start_soonest(past_us: tuple[int, int], chosen: int) -> None:
+    """Tasks take a millisecond: what has run for 0.9 ends soon, what has run for 3 is a long one."""
+    rig = Mixed(node_type(prefetch=2, workers_min=2, workers_max=2))
+    rig.fill("low", 100)
+    rig.now_ns += 20_000_000
+    pool = rig.core.pools["default"]
+    pool.average_ns = 1e6
+    for worker, past in zip(pool.workers.values(), past_us, strict=True):
+        worker.progress_ns = rig.now_ns - past * 1000
+    ((given_to, _),) = rig.fill("realtime", 1)
+    assert given_to == list(pool.workers)[chosen]
+
+
 def test_a_full_worker_of_coroutines_gets_better_work_for_each_of_its_slots() -> None:
     rig = Mixed(node_type(prefetch=5, slots=3, mode="asyncio"))
     rig.fill("normal", 100)
