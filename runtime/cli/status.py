@@ -33,8 +33,14 @@ def show_status(state: Path, console: Console, *, as_json: bool = False) -> Exit
         as_json: One JSON object instead of text.
     """
     summary = summarise(str(state))
-    console.say(json.dumps(summary, indent=2, default=str) if as_json else status_lines(state, summary))
+    console.say(status_json(summary) if as_json else status_lines(state, summary))
     return Exit.OK
+
+
+def status_json(summary: Mapping[str, Any]) -> str:
+    """The summary as one JSON object: each run's `counts` by the names of the states."""
+    runs = [{**run, "counts": Counts(*run["counts"])._asdict()} for run in summary["runs"]]
+    return json.dumps({**summary, "runs": runs}, indent=2, default=str)
 
 
 def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:

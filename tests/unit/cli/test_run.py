@@ -225,7 +225,7 @@ def test_status_and_verify_beside_a_running_engine(tmp_path: Path, capsys: pytes
     summary = json.loads(capsys.readouterr().out)
     assert summary["owner_pid"] == process.pid
     assert [run["state"] for run in summary["runs"]] == ["running"]
-    assert summary["runs"][0]["counts"][3] == 1
+    assert summary["runs"][0]["counts"]["succeeded"] == 1
     assert main(["verify", str(state)]) == Exit.OK
     assert capsys.readouterr().out.endswith("sound: opens as it is\n")
     assert main(["run", str(path), "--state", str(state)]) == Exit.ENVIRONMENT
