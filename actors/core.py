@@ -289,7 +289,7 @@ class EngineCore:
         """Give what an offer has room for; False when the queue is as it was."""
         scheduler = self.scheduler
         before = scheduler.ready[pool.name].size
-        if scheduler.policy.shares:
+        if scheduler.giving.divides(pool.name):
             offer = with_places(pool, offer)
         grants = [g for g in scheduler.give(offer) if not self._take(g)]
         self._effects += pool.lease(grants, self._now_ns)

@@ -65,6 +65,7 @@ class Giving:
         """When a rate or a breaker lets something start again, by scope; monotonic clock."""
         self._counted = False
         self._gated = False
+        self._divided = False
         self._now_ns = 0
         for name in node_types:
             self.open(name)
@@ -97,6 +98,7 @@ class Giving:
                 free.append(f"{RATE}:{key}")
         free += before.paused - policy.paused
         self._gated = bool(policy.quotas or policy.rates or policy.paused)
+        self._divided = shares.divide(policy.shares)
         for queue in self.ready.values():
             queue.ageing_ns = policy.ageing_ns
             for tenant in {**before.weights, **policy.weights}:
@@ -105,6 +107,17 @@ class Giving:
                 queue.block(scope, now_ns)
             for scope in sorted(free):
                 queue.release(scope, now_ns)
+
+    def divides(self, node_type: str) -> bool:
+        """Whether it matters now what each class holds.
+
+        A least share of the best class matters where others wait beside it: it comes first anyway, but for the turns of
+        those that have waited for long.
+        """
+        if self._divided or not self.policy.shares:
+            return self._divided
+        classes = self.ready[node_type].open_classes()
+        return len(classes) > 1 and not classes[0]
 
     def _set_quota(self, scope: str) -> bool:
         return self.quotas.set(scope, self.policy.quotas.get(scope))

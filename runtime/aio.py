@@ -30,7 +30,7 @@ from runtime.engine import new_client
 from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.registry import TaskRegistry
-from runtime.scheduling import Rate, Scheduling, SchedulingStatus, ask_change, ask_policy, row_of
+from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_policy, row_of
 from runtime.views import Request, RunStatus
 
 A = TypeVar("A", bound=AsyncHandle)
@@ -217,6 +217,18 @@ class AsyncRuntime(AsyncSubmitter):
             What stands now.
         """
         return await self._scheduling(ask_change(rates={key: row_of(rate)}))
+
+    async def set_share(self, priority: Priority | str, share: Share | None) -> SchedulingStatus:
+        """Set what a priority class has of the slots; see `runtime.engine.Runtime.set_share`.
+
+        Args:
+            priority: The class.
+            share: For example `Share(most=0.4)`; None for no share of its own.
+
+        Returns:
+            What stands now.
+        """
+        return await self._scheduling(ask_change(shares={priority: row_of(share)}))
 
     async def pause(self, *scopes: str) -> SchedulingStatus:
         """Start nothing more of these scopes until `resume`; see `runtime.engine.Runtime.pause`.

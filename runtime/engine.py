@@ -36,7 +36,7 @@ from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
-from runtime.scheduling import Rate, Scheduling, SchedulingStatus, ask_change, ask_policy, row_of
+from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_policy, row_of
 from runtime.signals import SigtermGuard
 from runtime.storage.folder import UNNAMED, StateFolder
 from runtime.submitter import Submitter
@@ -58,7 +58,7 @@ class Runtime(Submitter):
         retention: How many finished runs are kept.
         salvage: Open a log that is corrupt in the middle and report what was dropped, instead of refusing.
         missing_handler: "park" or "fail" tasks whose function workers cannot find.
-        scheduling: Quotas, weights, rates and shares; see `Scheduling`. None for none.
+        scheduling: Quotas, weights, rates and shares; see `Scheduling`. None for its defaults.
         handle_sigterm: Drain on SIGTERM; the previous handler is called too, and restored on close. Main thread only.
 
     Raises:
@@ -264,6 +264,18 @@ class Runtime(Submitter):
             What stands now.
         """
         return self._scheduling(ask_change(rates={key: row_of(rate)}))
+
+    def set_share(self, priority: Priority | str, share: Share | None) -> SchedulingStatus:
+        """Set what a priority class has of the slots. Otherwise as `set_quota`.
+
+        Args:
+            priority: The class.
+            share: For example `Share(most=0.4)`; None for no share of its own.
+
+        Returns:
+            What stands now.
+        """
+        return self._scheduling(ask_change(shares={priority: row_of(share)}))
 
     def pause(self, *scopes: str) -> SchedulingStatus:
         """Start nothing more of these scopes until `resume`, also after a restart. Otherwise as `set_quota`.

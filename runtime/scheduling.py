@@ -78,7 +78,7 @@ class Scheduling:
             "type:cpu" (a node type), "class:low".
         weights: How many turns a tenant gets for one of a tenant that is not named.
         rates: How often tasks of a rate key may start.
-        shares: What a priority class has of the slots.
+        shares: What a priority class has of the slots. Unless other shares are given, a fifth is kept for realtime.
         ageing: Seconds after which a class that waits gets a turn before the better ones; 0 lets it wait for ever.
 
     Raises:
@@ -88,7 +88,7 @@ class Scheduling:
     quotas: Mapping[str, int] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     rates: Mapping[str, Rate] = field(default_factory=dict)
-    shares: Mapping[str, Share] = field(default_factory=dict)
+    shares: Mapping[str, Share] = field(default_factory=lambda: {"realtime": Share(least=0.2)})
     ageing: float = limits.AGEING_NS / _NS_PER_S
 
     def __post_init__(self) -> None:

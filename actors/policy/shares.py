@@ -22,6 +22,11 @@ _SLACK: Final = 1e-9
 """What binary fractions may be off: 0.7 of 10 slots are 7."""
 
 
+def divide(shares: Mapping[str, tuple[float, float]]) -> bool:
+    """Whether there is more than a least share of the best class, which comes first anyway."""
+    return any(most < 1.0 or (least > 0 and name != PRIORITIES[0]) for name, (least, most) in shares.items())
+
+
 def owed(
     shares: Mapping[str, tuple[float, float]], slots: int, held: Sequence[int], waiting: Sequence[int]
 ) -> list[tuple[int, int]]:

@@ -146,6 +146,21 @@ def test_a_class_below_its_share_has_the_first_turn() -> None:
     assert given.kind.priority == 3
 
 
+@pytest.mark.parametrize(("shares", "next_class"), [({}, 3), ({"realtime": [0.2, 1.0]}, 0)])
+def test_what_the_best_class_keeps_comes_before_the_turn_of_what_has_waited(
+    shares: dict[str, Any], next_class: int
+) -> None:
+    rig = rig_with({"shares": shares, "ageing_ns": 1_000}, workers_min=1, workers_max=1, prefetch=0)
+    submit(rig, 2, priority="low")
+    ((worker, serial, node),) = rig.leases()
+    rig.later(10_000)
+    submit(rig, 1, first=3, priority="realtime")
+    rig.taken(fx.LeaseWork)
+    rig.succeed(worker, serial, node)
+    (given,) = rig.taken(fx.LeaseWork)
+    assert given.kind.priority == next_class
+
+
 @pytest.mark.parametrize("limit", [{"quotas": {"key:printer": 2}}, {"shares": {"normal": [0.0, 0.5]}}])
 def test_what_may_run_at_once_does_not_stand_behind_each_other(limit: dict[str, Any]) -> None:
     rig = rig_with(limit, workers_min=4, workers_max=4)

@@ -61,7 +61,7 @@ def test_what_stands_is_printed() -> None:
         "quotas     key:a 2,000",
         "weights    (default tenant) 0.5",
         "rates      none",
-        "shares     none",
+        "shares     realtime 20% to 100%",
         "waiting    low 3",
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.policy.shares import ALL, owed, room
+from actors.policy.shares import ALL, divide, owed, room
 
 REALTIME, HIGH, NORMAL, LOW = range(4)
 SHARES = {"realtime": (0.2, 1.0), "low": (0.1, 0.8)}
@@ -36,3 +36,20 @@ def test_nobody_exceeds_its_share_and_nobody_is_shut_out(slots: int, held: int, 
 def test_binary_fractions_are_no_loss() -> None:
     assert room({"low": (0.0, 0.7)}, 10, (0, 0, 0, 0))[LOW] == 7
     assert owed({"low": (0.3, 1.0)}, 10, (0, 0, 0, 3), (LOW,)) == []
+
+
+@pytest.mark.parametrize(
+    ("shares", "matter"),
+    [
+        ({}, False),
+        ({"realtime": (0.2, 1.0)}, False),
+        ({"realtime": (0.2, 0.9)}, True),
+        ({"low": (0.1, 1.0)}, True),
+        ({"low": (0.0, 0.8)}, True),
+        ({"low": (0.0, 1.0)}, False),
+    ],
+)
+def test_what_the_best_class_keeps_changes_nothing_but_the_turns_of_the_aged(
+    shares: dict[str, tuple[float, float]], matter: bool
+) -> None:
+    assert divide(shares) is matter

@@ -86,12 +86,22 @@ def test_what_stands_is_what_was_set_and_changed() -> None:
         rt.set_weight("", 0.5)
         rt.set_rate("api", None)
         rt.set_rate("mail", Rate(60, per=60.0, burst=10))
+        rt.set_share("low", Share(most=0.4))
+        rt.set_share("realtime", None)
         assert rt.pause("tenant:acme", "rate:mail").paused == ("rate:mail", "tenant:acme")
         assert rt.resume("tenant:acme", "tenant:never").paused == ("rate:mail",)
         now = rt.scheduling()
         assert now.quotas == {"key:printer": 3}
         assert now.weights == {"acme": 2.0, "": 0.5}
         assert now.rates == {"mail": Rate(1.0, burst=10)}
+        assert now.shares == {"low": Share(0.0, 0.4)}
+
+
+def test_a_fifth_is_kept_for_realtime_unless_shares_are_given() -> None:
+    with inline_runtime() as rt:
+        assert rt.scheduling().shares == {"realtime": Share(0.2)}
+        assert rt.set_share("high", Share(0.8)).shares == {"realtime": Share(0.2), "high": Share(0.8)}
+    assert Scheduling(shares={}).to_wire()["shares"] == {}
 
 
 def test_a_wrong_change_changes_nothing() -> None:
@@ -103,6 +113,8 @@ def test_a_wrong_change_changes_nothing() -> None:
             lambda: rt.set_quota("key:printer", 0),
             lambda: rt.set_quota("printer", 1),
             lambda: rt.set_weight("acme", 0),
+            lambda: rt.set_share("low", Share(0.9)),
+            lambda: rt.set_share("urgent", Share(0.1)),
             lambda: rt.set_rate("api", 10),  # type: ignore[arg-type]
             lambda: rt.resume("x"),
         ):
@@ -118,10 +130,12 @@ def test_the_asyncio_face_has_the_same(state_dir: Path) -> None:
             await rt.set_quota("key:printer", 3)
             await rt.set_weight("acme", 2)
             await rt.set_rate("api", Rate(10))
+            await rt.set_share("low", Share(most=0.5))
             await rt.pause("tenant:acme", "class:low")
             stands = await rt.resume("class:low")
             assert stands == await rt.scheduling()
             assert (stands.quotas, stands.weights) == ({"key:printer": 3}, {"acme": 2.0})
+            assert stands.shares == {"low": Share(most=0.5)}
             assert (stands.rates, stands.paused) == ({"api": Rate(10.0)}, ("tenant:acme",))
             with pytest.raises(ConfigurationError):
                 await rt.pause("printer")
