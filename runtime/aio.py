@@ -29,6 +29,7 @@ from runtime.dispatch import Dispatch
 from runtime.engine import new_client
 from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
+from runtime.host.scaling import OnScale
 from runtime.registry import TaskRegistry
 from runtime.views import RunStatus
 
@@ -48,10 +49,17 @@ class AsyncRuntime(AsyncSubmitter):
         retention: Retention | None = None,
         salvage: bool = False,
         missing_handler: MissingHandler = "park",
+        on_scale: OnScale | None = None,
         starter: EngineStarter | None = None,
     ) -> None:
         self.config = RuntimeConfig(
-            os.fspath(state_dir), node_types or (), durability, retention or Retention(), salvage, missing_handler
+            os.fspath(state_dir),
+            node_types or (),
+            durability,
+            retention or Retention(),
+            salvage,
+            missing_handler,
+            on_scale,
         )
         self._tasks = tasks or TaskRegistry()
         self._starter = starter

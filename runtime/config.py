@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, get_args
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, UnknownNodeType
 from actors.protocol.states import FailureKind
+from runtime.host.scaling import OnScale
 
 NS_PER_S: Final = 1_000_000_000
 DEFAULT_NODE_TYPE: Final = "default"
@@ -26,6 +27,7 @@ RETRIED_KINDS: Final = frozenset({FailureKind.ERROR, FailureKind.TIMEOUT, Failur
 DRAIN_TIMEOUT_S: Final = 10.0
 """How long `close()` lets running attempts finish when it is given no timeout."""
 
+_COOLDOWN_MAX_S: Final = limits.POOL_COOLDOWN_MAX_NS / NS_PER_S
 NAME_RULE: Final = f"name must be a string of 1 to {limits.NAME_BYTES_MAX:,} bytes in UTF-8"
 
 Durability = Literal["fsync", "os", "none"]
@@ -71,7 +73,7 @@ class NodeType:
 
     Args:
         name: Node type, as tasks name it.
-        workers: Processes, `(min, max)` or one number for both.
+        workers: Processes, `(min, max)` or one number for both. With `(0, max)` none is there while nothing is to do.
         mode: "process" runs one task at a time in each worker, "asyncio" up to `concurrency` at once on uvloop. A
             task that is stopped takes the child processes that it started with it; in mode "asyncio" it has to end them
             itself, because tasks share the process.
@@ -80,6 +82,8 @@ class NodeType:
         recycle_tasks: Replace a worker after this many tasks; None never.
         recycle_rss_bytes: Replace a worker whose resident memory is above this after a task; None never.
         grace: Seconds between the steps of an escalation (cooperative, SIGTERM, SIGKILL).
+        cooldown: Seconds; a worker above the smallest number goes when it was not needed for twice as long, so a load
+            that comes and goes within that time changes nothing.
     """
 
     name: str
@@ -90,13 +94,17 @@ class NodeType:
     recycle_tasks: int | None = None
     recycle_rss_bytes: int | None = None
     grace: float = limits.GRACE_NS / NS_PER_S
+    cooldown: float = limits.POOL_COOLDOWN_NS / NS_PER_S
 
     def __post_init__(self) -> None:
         low, high = self.workers_range
         _refuse(
             f"NodeType {self.name!r}",
             (is_name(self.name), NAME_RULE),
-            (1 <= low <= high <= 512, f"workers must be 1 <= min <= max <= 512, not {self.workers}"),
+            (
+                0 <= low <= high <= 512 and high > 0,
+                f"workers must be 0 <= min <= max <= 512, max >= 1, not {self.workers}",
+            ),
             (self.mode in ("process", "asyncio"), f"mode must be 'process' or 'asyncio', not {self.mode!r}"),
             (0 <= self.concurrency <= limits.PREFETCH_MAX, f"concurrency must be 1 to {limits.PREFETCH_MAX}"),
             (
@@ -106,6 +114,7 @@ class NodeType:
             (self.recycle_tasks is None or self.recycle_tasks >= 1, "recycle_tasks must be at least 1"),
             (self.recycle_rss_bytes is None or self.recycle_rss_bytes > 0, "recycle_rss_bytes must be positive"),
             (self.grace >= 0, "grace must not be negative"),
+            (0 < self.cooldown <= _COOLDOWN_MAX_S, f"cooldown must be above 0 and at most {_COOLDOWN_MAX_S:,.0f} s"),
         )
 
     @property
@@ -134,6 +143,7 @@ class NodeType:
             "recycle_tasks": self.recycle_tasks,
             "recycle_rss_bytes": self.recycle_rss_bytes,
             "grace_ns": seconds_to_ns(self.grace),
+            "cooldown_ns": seconds_to_ns(self.cooldown),
         }
 
 
@@ -223,6 +233,7 @@ class RuntimeConfig:
         salvage: Open a log that is corrupt in the middle, and report what was dropped, instead of refusing.
         missing_handler: What happens to a task whose handler workers cannot find: "park" keeps it, warns of it once for
             each handler through the logger "mainspring", and goes on with it when the handler appears; "fail" fails it.
+        on_scale: Called in this program when a pool gets another size: node type, workers before and after, reason.
 
     Raises:
         ConfigurationError: A value is out of range or a node type is given twice.
@@ -234,6 +245,7 @@ class RuntimeConfig:
     retention: Retention = field(default_factory=Retention)
     salvage: bool = False
     missing_handler: MissingHandler = "park"
+    on_scale: OnScale | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))
@@ -244,6 +256,7 @@ class RuntimeConfig:
             (len(set(names)) == len(names), f"node types must have different names, not {names}"),
             (self.durability in get_args(Durability), f"durability must be one of {get_args(Durability)}"),
             (self.missing_handler in get_args(MissingHandler), "missing_handler must be 'park' or 'fail'"),
+            (self.on_scale is None or callable(self.on_scale), "on_scale must be a function"),
         )
 
     def node_type_for(self, name: str) -> str:

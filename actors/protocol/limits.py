@@ -44,6 +44,45 @@ RESULT_ASKED_NS: Final = 200_000
 OUTPUT_BYTES_MAX: Final = 64 * KIB
 """Captured stdout and stderr per attempt: first quarter and last three quarters are kept, the middle is cut."""
 
+# --- size of a pool (`actors.policy.scale`) -----------------------------------------------------------------------
+POOL_WAIT_NS: Final = 20_000_000
+"""Work that waits for each worker, or waiting behind a task that takes long, above which a pool grows. Above
+PREFETCH_TARGET_NS, which waits at a worker that is just busy; about what it takes until a new worker serves."""
+POOL_DRAIN_NS: Final = 50_000_000
+"""Growth is sized so that what waits is gone within this time; and for so long new workers may show what they change.
+Some starts of a worker: shorter, and a step would start workers that find nothing left to do."""
+POOL_SOON_NS: Final = 500_000_000
+"""While what waits gets shorter so fast that it is gone within this time, a pool that has just grown is large enough."""
+POOL_START_NS: Final = 250_000_000
+"""A worker that did not say hello within this time does not hold back others; far below WORKER_START_NS."""
+POOL_COOLDOWN_NS: Final = 15_000_000_000
+"""A worker goes when it was not needed for two of them: 30 s idle. A start costs milliseconds, an import some 100."""
+POOL_COOLDOWN_MAX_NS: Final = 86_400_000_000_000
+"""Longest cooldown that can be set: a day."""
+POOL_SURPLUS_PARTS: Final = 10
+"""A pool shrinks by this part of it at least, rounded up: less is noise of the measured rate."""
+POOL_LOOK_NS: Final = 50_000_000
+"""Between two looks at what an elastic pool needs while nothing presses: 5 us each."""
+POOL_RATE_NS: Final = 5_000_000_000
+"""Arrivals are averaged over this time, or over a third of a shorter cooldown, so that the end of a load shows in it."""
+POOL_LONG_NS: Final = 1_000_000_000
+"""A worker without a result for so long is in a task that takes long, and is needed whatever the rate of arrivals."""
+POOL_UTILIZATION: Final = 0.8
+"""Part of the time for which a worker of a pool of the needed size is busy: at 0.8, what comes at random waits four
+times its duration at one worker (M/M/1), and far less at several."""
+POOL_UNSEEN_MAX: Final = 8
+"""Workers that one step adds while it is not known how busy the machine is."""
+POOL_PATIENCE_NS: Final = 1_000_000_000
+"""What has waited for so long behind tasks that take long gets a worker although the processors are busy."""
+MACHINE_LOOK_NS: Final = 1_000_000_000
+"""Between two looks at processors and memory of the machine: 150 us each, and only while a pool wants to grow."""
+MACHINE_STALE_NS: Final = 5_000_000_000
+"""An older look at the machine says nothing."""
+MACHINE_CPU_FULL: Final = 0.95
+"""Busy part of all processors above which a pool that has a worker for each does not grow."""
+MACHINE_MEMORY_FREE_MIN: Final = 0.05
+"""Part of the memory that must be available for a pool to grow."""
+
 # --- engine -------------------------------------------------------------------------------------------------------
 NODES_OPEN_MAX: Final = 8_000_000
 """Nodes of unfinished runs. Beyond it the engine stops reading submissions (the submitter waits)."""

@@ -16,6 +16,7 @@ from runtime.bench.workloads.memory import MemoryScenario
 from runtime.bench.workloads.metg import MetgScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
 from runtime.bench.workloads.roundtrip import RoundtripScenario
+from runtime.bench.workloads.scale import ScaleScenario
 from runtime.bench.workloads.submit import SubmitScenario
 from runtime.bench.workloads.wfformat import WfFormatScenario
 
@@ -31,6 +32,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     RecoveryScenario(),
     MailScenario(),
     MetgScenario(),
+    ScaleScenario(),
 )
 
 

@@ -296,6 +296,7 @@ class World:
         fx.Tell: _tell,
         fx.WakeAt: _wake,
         fx.Announce: _nothing,
+        fx.Scaled: _nothing,
         fx.ForgetRun: _nothing,
         fx.Refuse: _refused,
         log.WriteLog: _write,

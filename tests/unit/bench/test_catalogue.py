@@ -9,7 +9,7 @@ from runtime.bench.figures import BenchError
 
 
 def test_the_promised_scenarios_are_there() -> None:
-    names = "map submit chain dag roundtrip wfformat memory coldstart recovery mail metg".split()
+    names = "map submit chain dag roundtrip wfformat memory coldstart recovery mail metg scale".split()
     assert [scenario.name for scenario in catalogue.SCENARIOS] == names
 
 

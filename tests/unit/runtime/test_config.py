@@ -34,8 +34,10 @@ def test_node_type_on_the_wire() -> None:
         "recycle_tasks": None,
         "recycle_rss_bytes": None,
         "grace_ns": 250_000_000,
+        "cooldown_ns": 15_000_000_000,
     }
     assert NodeType("cpu", workers=2).workers_range == (2, 2)
+    assert NodeType("cpu", workers=(0, 2)).workers_range == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,10 @@ def test_node_type_on_the_wire() -> None:
         {"name": 5},
         {"workers": 0},
         {"workers": (3, 2)},
+        {"workers": (-1, 2)},
+        {"workers": (0, 0)},
+        {"cooldown": 0},
+        {"cooldown": 86_401},
         {"mode": "threads"},
         {"concurrency": -1},
         {"prefetch": 0},
