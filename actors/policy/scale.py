@@ -7,6 +7,7 @@
               worker for each; what has waited for POOL_PATIENCE_NS is not held back for processors
     shrink    when the size was not needed for two cooldowns, to the largest need of the last one, at most once in a
               cooldown and by a tenth at least: a load that comes and goes within two cooldowns changes nothing
+    regret    growth soon after shrinking shows that shrinking was wrong: the next waits POOL_REGRET times as long
 
 Need is arrival rate x service time (Little, "A proof for the queuing formula L = λW", 1961) over POOL_UTILIZATION, at
 least one while anything is there, and each worker in a task that takes long; with what waits, while that presses.
@@ -14,7 +15,8 @@ least one while anything is there, and each worker in a task that takes long; wi
 Prior art: the stabilization window of the Kubernetes horizontal pod autoscaler, which also shrinks to the largest
 recommendation of a window; growth here is by the queue, because starting a process takes milliseconds.
 
-Invariants: a target is within smallest..largest; the needs in `_needs` fall, so there is one entry for each at most. Concurrency: none; owned by one pool. Known limits: the machine is all of it, not a control group.
+Invariants: a target is within smallest..largest; the needs in `_needs` fall, so there is one entry for each at most.
+Concurrency: none; owned by one pool. Known limits: the machine is all of it, not a control group.
 """
 
 from __future__ import annotations
@@ -86,12 +88,14 @@ class ScalePolicy:
     __slots__ = (
         "_arrived",
         "_grown_ns",
+        "_hold",
         "_looked_ns",
         "_needed_ns",
         "_needs",
         "_rate",
         "_served_ns",
         "_served_waiting",
+        "_shrunk_ns",
         "cooldown_ns",
         "held_back",
         "largest",
@@ -119,6 +123,8 @@ class ScalePolicy:
         self._served_ns: int | None = None
         self._served_waiting = 0
         self._needed_ns = 0
+        self._hold = 2
+        self._shrunk_ns: int | None = None
 
     def pressed(self, waiting: int, oldest_ns: int, service_ns: float, size: int) -> bool:
         """Whether so much waits, or for so long, that more workers would help. Cheap: asked in every turn."""
@@ -140,7 +146,8 @@ class ScalePolicy:
         pressed = self.pressed(load.waiting, load.oldest_ns, load.service_ns, load.size)
         self.wants_machine = pressed and load.size < self.largest
         usual = self._usual_need(load)
-        need = min(self.largest, max(self.smallest, self._pressed_need(load, usual) if pressed else usual))
+        need = self._pressed_need(load, usual) if pressed else usual
+        need = min(self.largest, max(self.smallest, need, 1 if load.waiting or load.held else 0))
         self._remember(need, load.size, now_ns)
         if pressed and need > load.size:
             step = self._grow(load, need, now_ns)
@@ -175,8 +182,7 @@ class ScalePolicy:
 
     def _usual_need(self, load: Load) -> int:
         busy = self._rate * load.service_ns / self.slots
-        need = max(ceil(busy / limits.POOL_UTILIZATION - _NOISE), load.long)
-        return max(1, need) if load.waiting or load.held else need
+        return max(ceil(busy / limits.POOL_UTILIZATION - _NOISE), load.long)
 
     def _pressed_need(self, load: Load, usual: int) -> int:
         """What runs goes on, and what waits is to be gone soon. What runs for long tells how long tasks take."""
@@ -187,7 +193,7 @@ class ScalePolicy:
 
     @property
     def _rate_ns(self) -> int:
-        return min(limits.POOL_RATE_NS, self.cooldown_ns // 3)
+        return min(limits.POOL_RATE_NS, self.cooldown_ns // 8)
 
     def _remember(self, need: int, size: int, now_ns: int) -> None:
         """The largest need of the last cooldown, this one included, stands first in `_needs`."""
@@ -203,18 +209,19 @@ class ScalePolicy:
     def _is_surplus(self, load: Load, now_ns: int) -> bool:
         """Whether workers should go: then the next go a cooldown later at the earliest."""
         most = self._needs[0][1]
-        if load.starting or now_ns < self._needed_ns + 2 * self.cooldown_ns:
+        if load.starting or now_ns < self._needed_ns + self._hold * self.cooldown_ns:
             return False
         if most > load.size - ceil(load.size / limits.POOL_SURPLUS_PARTS):
             return False
-        self._needed_ns = now_ns - self.cooldown_ns
+        self._needed_ns = now_ns - (self._hold - 1) * self.cooldown_ns
+        self._shrunk_ns = now_ns
         return True
 
     def _next_look(self, load: Load, now_ns: int) -> int:
         """When workers may go, or when what waits has waited for long."""
         look_ns = 0
         if load.size > self.smallest:
-            look_ns = max(self._needed_ns + 2 * self.cooldown_ns, now_ns + limits.POOL_LOOK_NS)
+            look_ns = max(self._needed_ns + self._hold * self.cooldown_ns, now_ns + limits.POOL_LOOK_NS)
             if look_ns == now_ns + limits.POOL_LOOK_NS:
                 look_ns = self._needs[0][0] + self.cooldown_ns
         if load.oldest_ns and load.size < self.largest:
@@ -233,7 +240,16 @@ class ScalePolicy:
         if target <= load.size:
             return Step(load.size, "", now_ns + limits.MACHINE_LOOK_NS)
         self._grown_ns, self._served_ns = now_ns, None
+        self._judge_shrinking(now_ns)
         return Step(target, self._why_more(load), now_ns + limits.POOL_DRAIN_NS)
+
+    def _judge_shrinking(self, now_ns: int) -> None:
+        """Growth within the time that shrinking had waited for, or soon after it: it should have waited for longer."""
+        if self._shrunk_ns is None:
+            return
+        regretted = now_ns < self._shrunk_ns + max(self._hold, limits.POOL_REGRET) * self.cooldown_ns
+        self._hold = min(self._hold * limits.POOL_REGRET, limits.POOL_HOLD_MAX) if regretted else 2
+        self._shrunk_ns = None
 
     def _settles_until(self, load: Load, now_ns: int) -> int:
         """Until when workers that were just started must show what they change; 0: they did."""
@@ -281,6 +297,6 @@ class ScalePolicy:
 
     def _why_less(self, load: Load) -> str:
         return (
-            f"idle: not needed for {2 * self.cooldown_ns / 1e9:g} s; {self.rate_per_s:,.1f} tasks a second "
+            f"idle: not needed for {self._hold * self.cooldown_ns / 1e9:g} s; {self.rate_per_s:,.1f} tasks a second "
             f"of {load.service_ns / 1e6:,.3g} ms"
         )

@@ -52,19 +52,24 @@ POOL_DRAIN_NS: Final = 50_000_000
 """Growth is sized so that what waits is gone within this time; and for so long new workers may show what they change.
 Some starts of a worker: shorter, and a step would start workers that find nothing left to do."""
 POOL_SOON_NS: Final = 500_000_000
-"""While what waits gets shorter so fast that it is gone within this time, a pool that has just grown is large enough."""
+"""While what waits gets less so fast that it is gone within this time, a pool that has just grown is large enough."""
 POOL_START_NS: Final = 250_000_000
 """A worker that did not say hello within this time does not hold back others; far below WORKER_START_NS."""
 POOL_COOLDOWN_NS: Final = 15_000_000_000
 """A worker goes when it was not needed for two of them: 30 s idle. A start costs milliseconds, an import some 100."""
+POOL_REGRET: Final = 8
+"""A pool that grows again within so many cooldowns after it shrank waits so many times as long before the next time."""
+POOL_HOLD_MAX: Final = 64
+"""But so many cooldowns at most: 16 minutes."""
 POOL_COOLDOWN_MAX_NS: Final = 86_400_000_000_000
 """Longest cooldown that can be set: a day."""
 POOL_SURPLUS_PARTS: Final = 10
 """A pool shrinks by this part of it at least, rounded up: less is noise of the measured rate."""
 POOL_LOOK_NS: Final = 50_000_000
 """Between two looks at what an elastic pool needs while nothing presses: 5 us each."""
-POOL_RATE_NS: Final = 5_000_000_000
-"""Arrivals are averaged over this time, or over a third of a shorter cooldown, so that the end of a load shows in it."""
+POOL_RATE_NS: Final = 1_000_000_000
+"""Arrivals are averaged over this time, or over an eighth of a short cooldown: what comes in waves is needed at their
+height. Or over the duration of a task, if that is longer: one task then counts for one place at most."""
 POOL_LONG_NS: Final = 1_000_000_000
 """A worker without a result for so long is in a task that takes long, and is needed whatever the rate of arrivals."""
 POOL_UTILIZATION: Final = 0.8

@@ -5,8 +5,8 @@ fixed time and wait in one queue; a worker that is asked for serves after `BOOT_
 passes, so hours of load take seconds and the same load gives the same figures on every machine.
 
 The load, in cooldowns: one at 10 tasks a second, a step to 1,000 for three, a square wave between both with a period of
-one and a half for six, then nothing for three, after which the pool is empty. What `elapsed` measures is the pretending;
-the figures are in `extra`.
+one and a half for six, then nothing for three, after which the pool is empty. What `elapsed` measures is the
+pretending; the figures are in `extra`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heapify, heappush, heapreplace
 from typing import Any
 
 from actors.policy.scale import Load, Machine, ScalePolicy, Step
@@ -83,19 +84,18 @@ class PretendedPool:
                 self._queue.append(self.now_ns)
             while self._booting and self._booting[0] <= self.now_ns:
                 self._booting.popleft()
-                self._busy.append(0)
+                heappush(self._busy, 0)
             self._serve()
             self._resize()
             self.worker_ns += self.size * self.tick_ns
 
     def _serve(self) -> None:
         """Those that are free, or become free within this tick, take what waits."""
-        for place, until_ns in enumerate(self._busy):
-            free_ns = max(until_ns, self.now_ns - self.tick_ns)
-            while self._queue and free_ns <= self.now_ns:
-                self.waits_ns.append(max(0, free_ns - self._queue.popleft()))
-                free_ns += self.service_ns
-                self._busy[place] = free_ns
+        busy = self._busy
+        while self._queue and busy and busy[0] <= self.now_ns:
+            begin_ns = max(busy[0], self.now_ns - self.tick_ns)
+            self.waits_ns.append(max(0, begin_ns - self._queue.popleft()))
+            heapreplace(busy, begin_ns + self.service_ns)
 
     def _resize(self) -> None:
         """As `actors.pool_size` does."""
@@ -129,6 +129,7 @@ class PretendedPool:
             idle = [until for until in self._busy if until <= self.now_ns][: before - step.target]
             for until in idle:
                 self._busy.remove(until)
+            heapify(self._busy)
         if self.size != before:
             self.steps.append((self.now_ns, before, self.size, step.reason))
 
