@@ -28,10 +28,10 @@ def announce_scaled(reason: str, step: tuple[str, int, int], on_scale: OnScale |
     node_type, before, after = step
     _LOG.info("node type %s: %d -> %s: %s", node_type, before, counted(after, "worker"), reason)
     if on_scale is not None:
-        Told(on_scale, (node_type, before, after, reason)).settle(VALUE, None, woken)
+        ScaleHook(on_scale, (node_type, before, after, reason)).settle(VALUE, None, woken)
 
 
-class Told(Pending):
+class ScaleHook(Pending):
     """A cell whose one hook is the program's function."""
 
     __slots__ = ()
