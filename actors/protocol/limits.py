@@ -66,7 +66,7 @@ POOL_COOLDOWN_MAX_NS: Final = 86_400_000_000_000
 POOL_SURPLUS_PARTS: Final = 10
 """A pool shrinks by this part of it at least, rounded up: less is noise of the measured rate."""
 POOL_LOOK_NS: Final = 50_000_000
-"""Between two looks at what an elastic pool needs while nothing presses: 5 us each."""
+"""Between two looks at what an elastic pool needs while nothing presses: 4 us each."""
 POOL_RATE_NS: Final = 1_000_000_000
 """Arrivals are averaged over this time, or over an eighth of a short cooldown: what comes in waves is needed at their
 height. Or over the duration of a task, if that is longer: one task then counts for one place at most."""
@@ -80,7 +80,7 @@ POOL_UNSEEN_MAX: Final = 8
 POOL_PATIENCE_NS: Final = 1_000_000_000
 """What has waited for so long behind tasks that take long gets a worker although the processors are busy."""
 MACHINE_LOOK_NS: Final = 1_000_000_000
-"""Between two looks at processors and memory of the machine: 150 us each, and only while a pool wants to grow."""
+"""Between two looks at processors and memory of the machine: 60 us each, and only while a pool wants to grow."""
 MACHINE_STALE_NS: Final = 5_000_000_000
 """An older look at the machine says nothing."""
 MACHINE_CPU_FULL: Final = 0.95
