@@ -82,8 +82,8 @@ class NodeType:
         recycle_tasks: Replace a worker after this many tasks; None never.
         recycle_rss_bytes: Replace a worker whose resident memory is above this after a task; None never.
         grace: Seconds between the steps of an escalation (cooperative, SIGTERM, SIGKILL).
-        cooldown: Seconds; a worker above the smallest number goes when it was not needed for twice as long, so a load
-            that comes and goes within that time changes nothing.
+        cooldown: Seconds; a worker above the smallest number goes when it was not needed for twice as long, or for
+            longer where the pool shrank too soon before.
     """
 
     name: str

@@ -6,7 +6,7 @@
     held      growth that the machine has no room for: memory is short, or its processors are busy and the pool has a
               worker for each; what has waited for POOL_PATIENCE_NS is not held back for processors
     shrink    when the size was not needed for two cooldowns, to the largest need of the last one, at most once in a
-              cooldown and by a tenth at least: a load that comes and goes within two cooldowns changes nothing
+              cooldown and by a tenth at least: a load that comes and goes within them changes little
     regret    growth soon after shrinking shows that shrinking was wrong: the next waits POOL_REGRET times as long
 
 Need is arrival rate x service time (Little, "A proof for the queuing formula L = λW", 1961) over POOL_UTILIZATION, at
