@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.policy.prefetch import HUNGRY_NS
+from actors.policy.scale import Load, Machine
 from actors.pool_lanes import serials_to_take
 from actors.pool_worker import PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import limits
+from actors.protocol import messages as msg
 from actors.protocol.states import WorkerEvent, WorkerState
-from actors.protocol.words import counted
 
 if TYPE_CHECKING:
     from actors.pool import WorkerPool
@@ -28,10 +29,8 @@ STEAL_WORK_NS: Final = 400_000
 the taking costs."""
 STEAL_AFTER_NS: Final = 250_000
 """Between two tries: about what a worker claims at a time, and cannot be taken."""
-GROW_NS: Final = 20_000_000
-"""Waiting work per worker above which the pool grows."""
-IDLE_NS: Final = 30_000_000_000
-"""A worker above the minimum goes after being idle for so long."""
+_COUNTED: Final = (WorkerState.READY, WorkerState.KILLING)
+"""One that is killed keeps its place until it is gone: what it holds (a device, memory) is not free before."""
 
 
 def balance(pool: WorkerPool, ready: int) -> list[Any]:
@@ -40,13 +39,9 @@ def balance(pool: WorkerPool, ready: int) -> list[Any]:
     if pool.draining:
         return out
     able = [w for w in pool.workers.values() if w.state is WorkerState.READY]
-    waiting = ready + sum(max(0, w.book.held - pool.slots) for w in able)
-    total = len(able) + pool.wanted
-    if waiting and total < pool.workers_max:
-        out += _grow(pool, able, waiting, total)
+    out += _resize(pool, able, ready)
     if not ready and any(_is_hungry(pool, w) for w in able):
         out += _steal(pool, able)
-        out += _shrink(pool, [w for w in able if not w.book.held], len(able))
     return out
 
 
@@ -55,14 +50,54 @@ def _is_hungry(pool: WorkerPool, worker: PoolWorker) -> bool:
     return not held or 0 < held * pool.average_ns < HUNGRY_NS
 
 
-def _grow(pool: WorkerPool, able: list[PoolWorker], waiting: int, total: int) -> list[Any]:
-    """One more worker when what waits is much by its usual duration, or when it has waited for long."""
-    if waiting * (pool.average_ns or 1_000_000) > GROW_NS * max(1, total):
-        return [pool.want(counted(waiting, "task waits", "tasks wait"))]
-    due = min((w.progress_ns for w in able if w.book.held), default=pool.now_ns) + GROW_NS
-    if due > pool.now_ns:
-        return [fx.WakeAt(due)]
-    return [pool.want(f"{counted(waiting, 'task waits', 'tasks wait')} behind one that takes long")]
+def _resize(pool: WorkerPool, able: list[PoolWorker], ready: int) -> list[Any]:
+    """Ask the policy when something presses, and from time to time; see `actors.policy.scale`."""
+    scale = pool.scale
+    size = pool.wanted + sum(w.state in _COUNTED for w in pool.workers.values())
+    if size >= scale.largest == scale.smallest:
+        return []
+    waiting = ready + sum(max(0, w.book.held - pool.slots) for w in able)
+    oldest_ns = _oldest_ns(pool, able) if waiting else 0
+    pressed = size < scale.largest and scale.pressed(waiting, oldest_ns, pool.average_ns, size)
+    if not pressed and not scale.due(pool.now_ns):
+        return [fx.WakeAt(scale.look_ns)] if scale.look_ns else []
+    held = pool.held()
+    arrived = pool.tasks_before + sum(w.tasks for w in pool.workers.values()) + held + ready
+    long = sum(bool(w.book.held) and pool.now_ns - w.progress_ns > limits.POOL_LONG_NS for w in able)
+    load = Load(waiting, oldest_ns, held, arrived, pool.average_ns, size, pool.wanted, long)
+    step = scale.decide(load, pool.now_ns)
+    out: list[Any] = [fx.WakeAt(step.look_ns)] if step.look_ns else []
+    if step.target > size:
+        out += [pool.want(step.reason) for _ in range(step.target - size)]
+        out.append(_scaled(pool, size, step.target, step.reason))
+    elif step.target < size and (idle := [w for w in able if not w.book.held]):
+        idle = sorted(idle, key=lambda w: w.idle_since_ns)[: size - step.target]
+        out += [_let_go(worker) for worker in idle]
+        out.append(_scaled(pool, size, size - len(idle), step.reason))
+    return out
+
+
+def _oldest_ns(pool: WorkerPool, able: list[PoolWorker]) -> int:
+    """For how long what waits has waited behind a task that takes long: 0 while a worker is idle, which takes it."""
+    if not able or not all(w.book.held for w in able):
+        return 0
+    return max(1, pool.now_ns - min(w.progress_ns for w in able))
+
+
+def _let_go(worker: PoolWorker) -> fx.DrainWorker:
+    worker.drain_reason = "idle"
+    worker.move(WorkerEvent.DRAIN)
+    return fx.DrainWorker(worker.id)
+
+
+def _scaled(pool: WorkerPool, before: int, after: int, reason: str) -> fx.Scaled:
+    pool.scaled = (before, after, reason, pool.now_ns)
+    return fx.Scaled(pool.name, before, after, reason)
+
+
+def machine_seen(pool: WorkerPool, message: msg.MachineSeen) -> None:
+    """The host looked at the machine."""
+    pool.scale.machine = Machine(pool.now_ns, message.cpu_busy, message.memory_free, message.cores)
 
 
 def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:
@@ -91,30 +126,3 @@ def ask_results(pool: WorkerPool, ready: int) -> list[Any]:
             worker.results_asked = wanted
             out.append(fx.AskResults(worker.id, wanted))
     return out
-
-
-def _shrink(pool: WorkerPool, idle: list[PoolWorker], total: int) -> list[Any]:
-    if total <= pool.workers_min or not idle:
-        return []
-    oldest = min(idle, key=lambda w: w.idle_since_ns)
-    due = oldest.idle_since_ns + IDLE_NS
-    if due > pool.now_ns:
-        return [fx.WakeAt(due)]
-    oldest.drain_reason = "idle"
-    oldest.move(WorkerEvent.DRAIN)
-    return [fx.DrainWorker(oldest.id)]
-
-
-def look_at_starts(pool: WorkerPool) -> None:
-    """Replace a worker that hangs while it starts."""
-    for worker in pool.workers.values():
-        if worker.state is not WorkerState.STARTING:
-            continue
-        due = worker.idle_since_ns + limits.WORKER_START_NS
-        if due > pool.now_ns:
-            pool.put(fx.WakeAt(due))
-            continue
-        worker.boot_error = pool.trouble = f"it said nothing for {limits.WORKER_START_NS // 1_000_000_000} s"
-        pool.wanted = max(0, pool.wanted - 1)
-        worker.move(WorkerEvent.KILL)
-        pool.put(fx.SignalWorker(worker.id, "KILL"))

@@ -48,6 +48,7 @@ from actors.why import Reasons
 
 if TYPE_CHECKING:
     from actors.core import EngineCore
+    from actors.pool import WorkerPool
 
 
 class Queries:
@@ -238,8 +239,18 @@ class Queries:
             "average_ns": int(pool.average_ns),
             "discarded": pool.discarded,
             "trouble": pool.trouble,
+            "workers_range": [pool.workers_min, pool.workers_max],
+            "scaled": self._scaled_row(pool),
+            "held_back": pool.scale.held_back,
             "workers": workers,
         }
+
+    def _scaled_row(self, pool: WorkerPool) -> dict[str, Any] | None:
+        """The latest step of its size."""
+        if pool.scaled is None:
+            return None
+        before, after, reason, at_ns = pool.scaled
+        return {"from": before, "to": after, "reason": reason, "at_ns": at_ns + self._wall_ns - self._now_ns}
 
     def _page(
         self,

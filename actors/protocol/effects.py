@@ -114,6 +114,15 @@ class Announce(NamedTuple):
     text: str
 
 
+class Scaled(NamedTuple):
+    """Tell every session that a pool gets another size, and why."""
+
+    node_type: str
+    before: int
+    after: int
+    reason: str
+
+
 ALL: Final[frozenset[type]] = frozenset(
     {
         RaiseFloor,
@@ -130,6 +139,7 @@ ALL: Final[frozenset[type]] = frozenset(
         StopEngine,
         Refuse,
         Announce,
+        Scaled,
     }
 )
 """Every effect; what an actor returns and is not here is a message to another actor."""

@@ -314,6 +314,15 @@ class PoolDelayed(NamedTuple):
     reason: str
 
 
+class MachineSeen(NamedTuple):
+    """The host looked at the machine: busy part of all processors since the look before (None: there was none), free
+    part of the memory, processors that this program may use."""
+
+    cpu_busy: float | None
+    memory_free: float
+    cores: int
+
+
 class Drain(NamedTuple):
     """Supervisor to the others: give out no more work."""
 

@@ -60,6 +60,7 @@ from runtime.host.forks import call_in_forks
 from runtime.host.pending import ERROR, VALUE, Pending, Query
 from runtime.host.reader import SPIN_NS, Reader, call_hooks
 from runtime.host.refusals import unavailable
+from runtime.host.scaling import SCALED, OnScale, announce_scaled
 from runtime.host.submissions import Submissions, fresh
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import LinkEnds
@@ -111,6 +112,7 @@ class EngineClient(Submissions):
         self._intensity = RestartIntensity()
         self._connected = Pending()
         self._exited = Pending()
+        self.on_scale: OnScale | None = None
         self.reader: Reader
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -293,6 +295,9 @@ class EngineClient(Submissions):
 
     def _announced(self, body: list[Any], woken: list[Pending]) -> None:
         text, code, *more = body
+        if code == SCALED:
+            announce_scaled(text, more[0], self.on_scale, woken)
+            return
         if not code:
             self.trouble = self._last_words = None
             _LOG.warning("engine: %s", text)

@@ -68,6 +68,7 @@ class World:
         self.disk = FakeDisk(seed)
         self.disk.make_folder("/log")
         self.durability = random.choice(("fsync", "fsync", "os"))
+        self._may_be_empty = seed % 5 == 3
         self.node_types = [self._node_type("default", "process"), self._node_type("io", "process")]
         self.chances = Chances(
             crash=random.choice((0, 0, 0.02, 0.1)),
@@ -93,7 +94,7 @@ class World:
         low = self.random.choice((1, 2))
         return {
             "name": name,
-            "workers_min": low,
+            "workers_min": 0 if self._may_be_empty else low,
             "workers_max": low + self.random.choice((0, 1)),
             "mode": mode,
             "slots": 1,
@@ -330,6 +331,7 @@ class World:
         fx.Tell: _tell,
         fx.WakeAt: _wake,
         fx.Announce: _nothing,
+        fx.Scaled: _nothing,
         fx.ForgetRun: _nothing,
         fx.Refuse: _refused,
         log.WriteLog: _write,

@@ -22,10 +22,10 @@ from runtime.config import (
     Retry,
     RetryBudget,
     RuntimeConfig,
-    main_script,
     seconds_to_ns,
 )
 from runtime.errors import ConfigurationError, UnknownNodeType
+from runtime.script import main_script
 
 
 def test_times_become_integer_nanoseconds() -> None:
@@ -47,8 +47,10 @@ def test_node_type_on_the_wire() -> None:
         "grace_ns": 250_000_000,
         "retry_budget": None,
         "breaker": None,
+        "cooldown_ns": 15_000_000_000,
     }
     assert NodeType("cpu", workers=2).workers_range == (2, 2)
+    assert NodeType("cpu", workers=(0, 2)).workers_range == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,10 @@ def test_node_type_on_the_wire() -> None:
         {"name": 5},
         {"workers": 0},
         {"workers": (3, 2)},
+        {"workers": (-1, 2)},
+        {"workers": (0, 0)},
+        {"cooldown": 0},
+        {"cooldown": 86_401},
         {"mode": "threads"},
         {"concurrency": -1},
         {"prefetch": 0},
