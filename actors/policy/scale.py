@@ -25,6 +25,7 @@ from collections import deque
 from math import ceil, exp
 from typing import Final, NamedTuple
 
+from actors.policy.surge import Surge
 from actors.protocol import limits
 from actors.protocol.words import counted
 
@@ -96,6 +97,7 @@ class ScalePolicy:
         "_served_ns",
         "_served_waiting",
         "_shrunk_ns",
+        "_surge",
         "cooldown_ns",
         "held_back",
         "largest",
@@ -125,6 +127,7 @@ class ScalePolicy:
         self._needed_ns = 0
         self._hold = 2
         self._shrunk_ns: int | None = None
+        self._surge = Surge()
 
     def pressed(self, waiting: int, oldest_ns: int, service_ns: float, size: int) -> bool:
         """Whether so much waits, or for so long, that more workers would help. Cheap: asked in every turn."""
@@ -144,13 +147,18 @@ class ScalePolicy:
         self._follow(load, now_ns)
         self.held_back = ""
         pressed = self.pressed(load.waiting, load.oldest_ns, load.service_ns, load.size)
-        self.wants_machine = pressed and load.size < self.largest
+        serving = load.size - load.starting
+        surging = bool(load.starting) and self.pressed(load.waiting, load.oldest_ns, load.service_ns, serving)
+        self.wants_machine = (pressed or surging) and load.size < self.largest
+        self._surge.follow(pressed or surging, load.arrived, now_ns)
+        if not load.waiting and not load.starting:
+            self._grown_ns = None
         usual = self._usual_need(load)
         need = self._pressed_need(load, usual) if pressed else usual
         need = min(self.largest, max(self.smallest, need, 1 if load.waiting or load.held else 0))
         self._remember(need, load.size, now_ns)
-        if pressed and need > load.size:
-            step = self._grow(load, need, now_ns)
+        if (pressed and need > load.size) or surging:
+            step = self._grow(load, need if pressed else 0, now_ns)
         elif self._is_surplus(load, now_ns):
             step = Step(self._needs[0][1], self._why_less(load), now_ns + limits.POOL_LOOK_NS)
         else:
@@ -190,6 +198,18 @@ class ScalePolicy:
         more = ceil(load.waiting * service_ns / self.slots / limits.POOL_DRAIN_NS)
         running = min(load.size, ceil((load.held or load.size) / self.slots))
         return max(usual, running) + min(max(1, more), ceil(load.waiting / self.slots))
+
+    def _surging_need(self, load: Load, now_ns: int) -> int:
+        """Before workers that start can show anything: what the rate of arrivals since work presses needs, but no more
+        than there is POOL_WAIT_NS of waiting work for; the size as it is while that is little more."""
+        service_ns = max(load.service_ns or _UNKNOWN_TASK_NS, load.oldest_ns)
+        rate = self._surge.rate(load.arrived, now_ns)
+        enough = ceil(rate * service_ns / self.slots / limits.POOL_UTILIZATION - _NOISE)
+        waiting = load.waiting + self._surge.arrived(load.arrived)
+        work = ceil(waiting * service_ns / self.slots / limits.POOL_WAIT_NS)
+        need = min(enough, load.size - load.starting + work, self.largest)
+        few = load.size + ceil(load.size / limits.POOL_SURGE_PARTS)
+        return need if need >= min(few, enough, self.largest) else load.size
 
     @property
     def _rate_ns(self) -> int:
@@ -234,7 +254,10 @@ class ScalePolicy:
     def _grow(self, load: Load, need: int, now_ns: int) -> Step:
         until_ns = self._settles_until(load, now_ns)
         if until_ns:
-            return Step(load.size, "", until_ns)
+            need = self._surging_need(load, now_ns) if load.starting else load.size
+            until_ns = min(until_ns, now_ns + limits.POOL_SURGE_NS) if load.starting else until_ns
+        if need <= load.size:
+            return Step(load.size, "", until_ns or self._next_look(load, now_ns))
         room, self.held_back = self._room(load, now_ns)
         target = min(need, room)
         if target <= load.size:

@@ -57,6 +57,13 @@ POOL_DRAIN_NS: Final = 50_000_000
 Some starts of a worker: shorter, and a step would start workers that find nothing left to do."""
 POOL_SOON_NS: Final = 500_000_000
 """While what waits gets less so fast that it is gone within this time, a pool that has just grown is large enough."""
+POOL_SURGE_NS: Final = 5_000_000
+"""For so long work must have pressed before its rate is believed, and so often a pool looks whose workers start: what a
+start takes is 10 times as long, and at 1,000 tasks a second 5 came."""
+POOL_SURGE_MAX_NS: Final = 200_000_000
+"""Longest time over which that rate is taken; after it, half of that."""
+POOL_SURGE_PARTS: Final = 4
+"""A pool whose workers start grows further by this part of it at least, rounded up, or to all that the rate needs."""
 POOL_START_NS: Final = 250_000_000
 """A worker that did not say hello within this time does not hold back others; far below WORKER_START_NS."""
 POOL_COOLDOWN_NS: Final = 15_000_000_000

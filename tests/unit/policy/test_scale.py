@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from actors.policy.scale import Load, Machine, ScalePolicy, Step
 from actors.protocol import limits
-from runtime.bench.workloads.scale import HIGH_PER_S, LOW_PER_S, PretendedPool, square_wave
+from runtime.bench.workloads.pretended_pool import PretendedPool, square_wave
+from runtime.bench.workloads.scale import HIGH_PER_S, LOW_PER_S
 
 MS = 1_000_000
 COOLDOWN_NS = 1_000 * MS
