@@ -59,7 +59,7 @@ class OneByOne:
     def pressed(self, waiting: int, oldest_ns: int, service_ns: float, size: int) -> bool:
         """Whether one more is wanted."""
         work_ns = waiting * (service_ns or _UNKNOWN_TASK_NS)
-        return bool(waiting) and (work_ns > limits.POOL_WAIT_NS * max(1, size) or oldest_ns >= limits.POOL_WAIT_NS)
+        return bool(waiting) and (work_ns > limits.POOL_WAIT_NS * size or oldest_ns >= limits.POOL_WAIT_NS)
 
     def due(self, now_ns: int) -> bool:
         """Whether one may have been idle for long enough."""
