@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from actors.policy.prefetch import capacity, smoothed, spread
 from actors.policy.scale import ScalePolicy
-from actors.pool_size import machine_seen
+from actors.pool_size import SizeSteps, machine_seen
 from actors.pool_starts import cannot_boot, delayed, look_at_starts
 from actors.pool_stop import escalate_due, give_back, observed, plan_watch, revoked, stop_leases, take_back
 from actors.pool_worker import PoolWorker, finish_leases, guilty_of
@@ -57,7 +57,7 @@ class WorkerPool:
         self.average_ns = 0.0
         cooldown_ns = node_type.get("cooldown_ns", limits.POOL_COOLDOWN_NS)
         self.scale = ScalePolicy(self.workers_min, self.workers_max, self.slots, cooldown_ns)
-        self.scaled: tuple[int, int, str, int] | None = None
+        self.steps = SizeSteps(asks=node_type.get("asks_scale", False))
         self.discarded = self.tasks_before = 0
         self.draining = False
         self.trouble = ""

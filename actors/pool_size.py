@@ -8,10 +8,12 @@ waiting until they have a batch full of them: those are asked to send soon (`ask
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.policy.prefetch import HUNGRY_NS
 from actors.policy.scale import Load, Machine
+from actors.policy.scale_advice import ScaleAdvice
 from actors.pool_lanes import serials_to_take
 from actors.pool_worker import PoolWorker
 from actors.protocol import effects as fx
@@ -31,6 +33,33 @@ STEAL_AFTER_NS: Final = 250_000
 """Between two tries: about what a worker claims at a time, and cannot be taken."""
 _COUNTED: Final = (WorkerState.READY, WorkerState.KILLING)
 """One that is killed keeps its place until it is gone: what it holds (a device, memory) is not free before."""
+
+
+class SizeSteps:
+    """What became of a pool's size: the latest steps, how many there were, and what the program says before each.
+
+    Args:
+        asks: Whether the program is asked.
+    """
+
+    __slots__ = ("advice", "grown", "latest", "shrunk")
+
+    def __init__(self, *, asks: bool = False) -> None:
+        self.advice = ScaleAdvice() if asks else None
+        self.latest: deque[tuple[int, int, str, int]] = deque(maxlen=limits.SCALE_STEPS_KEPT)
+        self.grown = self.shrunk = 0
+
+    def note(self, before: int, after: int, reason: str, now_ns: int) -> None:
+        """A step was taken."""
+        self.latest.append((before, after, reason, now_ns))
+        self.grown += after > before
+        self.shrunk += after < before
+
+
+def held_back(pool: WorkerPool) -> str:
+    """Why a pool does not grow although it would; empty where nothing keeps it."""
+    advice = pool.steps.advice
+    return pool.scale.held_back or ("" if advice is None else advice.kept)
 
 
 def balance(pool: WorkerPool, ready: int) -> list[Any]:
@@ -59,7 +88,8 @@ def _resize(pool: WorkerPool, able: list[PoolWorker], ready: int) -> list[Any]:
     waiting = ready + sum(max(0, w.book.held - pool.slots) for w in able)
     oldest_ns = _oldest_ns(pool, able) if waiting else 0
     pressed = size < scale.largest and scale.pressed(waiting, oldest_ns, pool.average_ns, size)
-    if not pressed and not scale.due(pool.now_ns):
+    advice = pool.steps.advice
+    if not pressed and not scale.due(pool.now_ns) and not (advice is not None and advice.due(pool.now_ns)):
         return [fx.WakeAt(scale.look_ns)] if scale.look_ns else []
     held = pool.held()
     arrived = pool.tasks_before + sum(w.tasks for w in pool.workers.values()) + held + ready
@@ -67,14 +97,43 @@ def _resize(pool: WorkerPool, able: list[PoolWorker], ready: int) -> list[Any]:
     load = Load(waiting, oldest_ns, held, arrived, pool.average_ns, size, pool.wanted, long)
     step = scale.decide(load, pool.now_ns)
     out: list[Any] = [fx.WakeAt(step.look_ns)] if step.look_ns else []
-    if step.target > size:
-        out += [pool.want(step.reason) for _ in range(step.target - size)]
-        out.append(_scaled(pool, size, step.target, step.reason))
-    elif step.target < size and (idle := [w for w in able if not w.book.held]):
-        idle = sorted(idle, key=lambda w: w.idle_since_ns)[: size - step.target]
-        out += [_let_go(worker) for worker in idle]
-        out.append(_scaled(pool, size, size - len(idle), step.reason))
-    return out
+    if advice is None:
+        return out + _go(pool, able, size, step.target, step.reason)
+    verdict = advice.judge(step, size, bool(waiting), pool.now_ns)
+    if verdict.look_ns:
+        out.append(fx.WakeAt(verdict.look_ns))
+    if verdict.question is not None:
+        number, before, after, reason = verdict.question
+        out.append(fx.Scaled(pool.name, before, after, reason, number, _figures(pool, load)))
+    return out + _go(pool, able, size, verdict.target, verdict.reason)
+
+
+def _go(pool: WorkerPool, able: list[PoolWorker], size: int, target: int, reason: str) -> list[Any]:
+    """To another size: more workers are asked for, of those that are idle some are let go."""
+    target = min(pool.scale.largest, max(pool.scale.smallest, target))
+    if target > size:
+        pool.scale.grown(pool.now_ns)
+        return [*(pool.want(reason) for _ in range(target - size)), _scaled(pool, size, target, reason)]
+    idle = sorted((w for w in able if not w.book.held), key=lambda w: w.idle_since_ns)[: size - target]
+    if not idle:
+        return []
+    return [*map(_let_go, idle), _scaled(pool, size, size - len(idle), reason)]
+
+
+def _figures(pool: WorkerPool, load: Load) -> dict[str, Any]:
+    """What a step was decided by, as the program is told."""
+    machine = pool.scale.machine
+    return {
+        "waiting": load.waiting,
+        "oldest_ns": load.oldest_ns,
+        "held": load.held,
+        "starting": load.starting,
+        "service_ns": int(load.service_ns),
+        "rate_per_s": pool.scale.rate_per_s,
+        "cpu_busy": None if machine is None else machine.cpu_busy,
+        "memory_free": None if machine is None else machine.memory_free,
+        "workers_range": [pool.workers_min, pool.workers_max],
+    }
 
 
 def _oldest_ns(pool: WorkerPool, able: list[PoolWorker]) -> int:
@@ -91,7 +150,7 @@ def _let_go(worker: PoolWorker) -> fx.DrainWorker:
 
 
 def _scaled(pool: WorkerPool, before: int, after: int, reason: str) -> fx.Scaled:
-    pool.scaled = (before, after, reason, pool.now_ns)
+    pool.steps.note(before, after, reason, pool.now_ns)
     return fx.Scaled(pool.name, before, after, reason)
 
 

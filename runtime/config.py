@@ -17,7 +17,7 @@ from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, UnknownNodeType
 from actors.protocol.states import FailureKind
 from actors.protocol.words import is_name
-from runtime.host.scaling import OnScale
+from runtime.host.scaling import OnScale, can_be_asked
 from runtime.scheduling import Scheduling
 from runtime.script import main_script
 
@@ -336,7 +336,7 @@ class RuntimeConfig:
         missing_handler: What happens to a task whose handler workers cannot find: "park" keeps it, warns of it once for
             each handler through the logger "mainspring", and goes on with it when the handler appears; "fail" fails it.
         scheduling: Who runs next, and how much at once.
-        on_scale: Called in this program when a pool gets another size: node type, workers before and after, reason.
+        on_scale: Asked in this program before a pool gets another size; see `runtime.host.scaling`.
 
     Raises:
         ConfigurationError: A value is out of range, a node type is given twice, or a quota names one that is not there.
@@ -361,7 +361,7 @@ class RuntimeConfig:
             (self.durability in get_args(Durability), f"durability must be one of {get_args(Durability)}"),
             (self.missing_handler in get_args(MissingHandler), "missing_handler must be 'park' or 'fail'"),
             *((False, problem) for problem in self.scheduling.strangers(names)),
-            (self.on_scale is None or callable(self.on_scale), "on_scale must be a function"),
+            (can_be_asked(self.on_scale), f"on_scale must be a function, and no coroutine, not {self.on_scale!r:.60}"),
         )
 
     def node_type_for(self, name: str) -> str:
@@ -381,7 +381,7 @@ class RuntimeConfig:
         """What the engine process is started with: plain JSON."""
         return {
             "state_dir": self.state_dir,
-            "node_types": [n.to_wire() for n in self.node_types],
+            "node_types": [n.to_wire() | {"asks_scale": self.on_scale is not None} for n in self.node_types],
             "durability": self.durability,
             "retention": {"runs": self.retention.runs, "nodes": self.retention.nodes},
             "salvage": self.salvage,

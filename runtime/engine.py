@@ -60,8 +60,10 @@ class Runtime(Submitter):
         salvage: Open a log that is corrupt in the middle and report what was dropped, instead of refusing.
         missing_handler: "park" or "fail" tasks whose function workers cannot find.
         scheduling: Quotas, weights, rates and shares; see `Scheduling`. None for none.
-        on_scale: Called as `on_scale(node_type, before, after, reason)` when a pool gets another number of workers, by
-            the thread that hears of it, as callbacks of handles are. The logger "mainspring" says the same (INFO).
+        on_scale: Asked before a pool gets another number of workers, see `ScaleStep`. It runs in a thread of its own,
+            and its answer decides: None or True go ahead, False is a veto, a number of workers is what is done instead
+            (within the bounds of the node type). After a second without an answer the step is taken. Every step
+            that is taken is logged by the logger "mainspring" (INFO).
         handle_sigterm: Drain on SIGTERM; the previous handler is called too, and restored on close. Main thread only.
 
     Raises:
@@ -360,7 +362,7 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
         blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
     session = f"{int(time.time()):x}{os.urandom(4).hex()}"
     client = EngineClient(starter or ProcessStarter(config.to_wire()), session, blobs)
-    client.on_scale = config.on_scale
+    client.scale_desk.on_scale = config.on_scale
     return client
 
 

@@ -166,6 +166,10 @@ class ScalePolicy:
         self.look_ns = step.look_ns
         return step
 
+    def grown(self, now_ns: int) -> None:
+        """Workers were asked for now, though it may have been decided earlier: what they change shows later, too."""
+        self._grown_ns, self._served_ns = now_ns, None
+
     @property
     def rate_per_s(self) -> float:
         """Tasks that come in a second."""

@@ -115,12 +115,14 @@ class Announce(NamedTuple):
 
 
 class Scaled(NamedTuple):
-    """Tell every session that a pool gets another size, and why."""
+    """Tell every session that a pool gets another size, and why; with a number: ask whether it should."""
 
     node_type: str
     before: int
     after: int
     reason: str
+    number: int = 0
+    figures: dict[str, Any] | None = None
 
 
 ALL: Final[frozenset[type]] = frozenset(

@@ -90,6 +90,12 @@ POOL_UNSEEN_MAX: Final = 8
 """Workers that one step adds while it is not known how busy the machine is."""
 POOL_PATIENCE_NS: Final = 1_000_000_000
 """What has waited for so long behind tasks that take long gets a worker although the processors are busy."""
+SCALE_ANSWER_NS: Final = 1_000_000_000
+"""What `on_scale` may take; then a step is taken without it."""
+SCALE_KEPT_NS: Final = 1_000_000_000
+"""Between a veto of growth and the next question."""
+SCALE_STEPS_KEPT: Final = 16
+"""Latest steps of each pool that the engine tells of."""
 MACHINE_LOOK_NS: Final = 1_000_000_000
 """Between two looks at processors and memory of the machine: 60 us each, and only while a pool wants to grow."""
 MACHINE_STALE_NS: Final = 5_000_000_000

@@ -60,7 +60,7 @@ from runtime.host.forks import call_in_forks
 from runtime.host.pending import ERROR, VALUE, Pending, Query
 from runtime.host.reader import SPIN_NS, Reader, call_hooks
 from runtime.host.refusals import unavailable
-from runtime.host.scaling import SCALED, OnScale, announce_scaled
+from runtime.host.scaling import SCALED, ScaleDesk, announce_scaled
 from runtime.host.submissions import Submissions, fresh
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import LinkEnds
@@ -112,7 +112,7 @@ class EngineClient(Submissions):
         self._intensity = RestartIntensity()
         self._connected = Pending()
         self._exited = Pending()
-        self.on_scale: OnScale | None = None
+        self.scale_desk = ScaleDesk(self.ask)
         self.reader: Reader
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -195,6 +195,7 @@ class EngineClient(Submissions):
     def stop_engine(self) -> None:
         """Third step: end what is still there. Blocking."""
         self.closing = True
+        self.scale_desk.close()
         self.reader.stop()
         self._starter.stop()
 
@@ -296,7 +297,7 @@ class EngineClient(Submissions):
     def _announced(self, body: list[Any], woken: list[Pending]) -> None:
         text, code, *more = body
         if code == SCALED:
-            announce_scaled(text, more[0], self.on_scale, woken)
+            announce_scaled(text, more[0], self.scale_desk)
             return
         if not code:
             self.trouble = self._last_words = None

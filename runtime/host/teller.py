@@ -71,8 +71,9 @@ class Teller:
         self._face.send(b"Y" + orjson.dumps([text, code]), control=True)
 
     def scaled(self, effect: fx.Scaled) -> None:
-        """Say that a pool gets another size, at once."""
-        body = [effect.reason, SCALED, [effect.node_type, effect.before, effect.after]]
+        """Say that a pool gets another size, or ask whether it should, at once."""
+        step = [effect.node_type, effect.before, effect.after, effect.number, effect.figures]
+        body = [effect.reason, SCALED, step]
         self._face.send(b"Y" + orjson.dumps(body), control=True)
 
     def _send_parts(self, letter: str, rows: list[Any]) -> None:

@@ -47,9 +47,9 @@ def test_an_idle_pool_becomes_empty_and_starts_again() -> None:
     assert rig.taken(fx.DrainWorker) == []
     rig.later(2 * COOLDOWN_NS)
     assert rig.taken(fx.DrainWorker) == [fx.DrainWorker(worker)]
-    ((_, before, after, reason),) = rig.taken(fx.Scaled)
-    assert (before, after) == (1, 0)
-    assert reason.startswith("idle: not needed for 2 s")
+    (scaled,) = rig.taken(fx.Scaled)
+    assert (scaled.before, scaled.after, scaled.number) == (1, 0, 0)
+    assert scaled.reason.startswith("idle: not needed for 2 s")
     rows = [[2, 1, 0]]
     rig.say(msg.TasksSubmitted("s", rows, b"[[2,1,0]]"))
     assert started(rig) == [worker + 1], "though the other has not gone yet"
@@ -139,3 +139,74 @@ def test_the_engine_tells_of_the_latest_step() -> None:
     scaled = row["scaled"]
     assert (scaled["from"], scaled["to"], scaled["reason"]) == (0, 1, "1 task waits and there is no worker")
     assert 0 < at_ns - scaled["at_ns"] < 5 or scaled["at_ns"] == at_ns
+
+
+# --- the program is asked -------------------------------------------------------------------------------------
+
+
+def asking(low: int, high: int) -> Rig:
+    return Rig(node_type(workers_min=low, workers_max=high, cooldown_ns=COOLDOWN_NS, asks_scale=True))
+
+
+def test_a_program_that_wants_to_know_is_asked_before_anything_starts() -> None:
+    rig = asking(0, 3)
+    rig.submit(1)
+    assert started(rig) == []
+    (asked,) = rig.taken(fx.Scaled)
+    assert asked[:4] == ("default", 0, 1, "1 task waits and there is no worker")
+    assert 0 < asked.number <= rig.now_ns
+    assert asked.figures is not None
+    assert (asked.figures["waiting"], asked.figures["workers_range"]) == (1, [0, 3])
+    assert rig.ask("scale", node_type="default", number=asked.number, size=None) == {"heard": True}
+    assert len(started(rig)) == 1
+    assert [(step.after, step.number) for step in rig.taken(fx.Scaled)] == [(1, 0)]
+
+
+def test_a_program_may_want_more_or_nothing() -> None:
+    rig = asking(0, 3)
+    rig.submit(1)
+    (asked,) = rig.taken(fx.Scaled)
+    rig.ask("scale", node_type="default", number=asked.number, size=0)
+    assert started(rig) == []
+    kept = "on_scale keeps it at 0 workers instead of 1"
+    assert rig.ask("engine")["pools"][0]["held_back"] == kept
+    assert rig.ask("why", run="s-1")["text"].endswith(f"no worker is added: {kept}")
+    rig.later(limits.SCALE_KEPT_NS)
+    (again,) = rig.taken(fx.Scaled)
+    rig.ask("scale", node_type="default", number=again.number, size=9)
+    assert len(started(rig)) == 3, "no more than the pool may have"
+    (row,) = rig.ask("engine")["pools"]
+    assert row["scaled"]["reason"] == "on_scale asks for 9 instead of 1; 1 task waits and there is no worker"
+    assert (row["grown"], row["shrunk"], len(row["steps"])) == (1, 0, 1)
+
+
+def test_a_program_that_hangs_is_not_waited_for() -> None:
+    rig = asking(0, 3)
+    rig.submit(1)
+    (asked,) = rig.taken(fx.Scaled)
+    rig.later(limits.SCALE_ANSWER_NS)
+    assert len(started(rig)) == 1
+    assert rig.ask("scale", node_type="default", number=asked.number, size=0) == {"heard": False}
+    assert rig.ask("scale", node_type="nobody", number=1, size=0) == {"heard": False}
+
+
+def test_a_veto_of_shrinking_keeps_the_workers_for_another_cooldown() -> None:
+    rig = asking(0, 1)
+    rig.submit(1)
+    (asked,) = rig.taken(fx.Scaled)
+    rig.ask("scale", node_type="default", number=asked.number, size=None)
+    (worker,) = started(rig)
+    rig.say(msg.WorkerHello(worker, 7))
+    finish_all(rig)
+    rig.taken(fx.Scaled)
+    rig.later(COOLDOWN_NS)
+    rig.later(2 * COOLDOWN_NS)
+    (asked,) = rig.taken(fx.Scaled)
+    rig.ask("scale", node_type="default", number=asked.number, size=1)
+    assert rig.taken(fx.DrainWorker) == []
+    rig.later(COOLDOWN_NS // 2)
+    assert rig.taken(fx.Scaled) == []
+    rig.later(COOLDOWN_NS)
+    (asked,) = rig.taken(fx.Scaled)
+    rig.ask("scale", node_type="default", number=asked.number, size=None)
+    assert rig.taken(fx.DrainWorker) == [fx.DrainWorker(worker)]

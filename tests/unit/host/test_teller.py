@@ -81,5 +81,5 @@ def test_announcements_go_at_once_on_the_control_lane() -> None:
 def test_a_step_in_size_is_told_at_once_with_its_reason() -> None:
     told, heard = teller()
     told.scaled(Scaled("cpu", 0, 2, "9 tasks wait and there is no worker"))
-    assert heard.bodies == [("Y", ["9 tasks wait and there is no worker", "scaled", ["cpu", 0, 2]])]
+    assert heard.bodies == [("Y", ["9 tasks wait and there is no worker", "scaled", ["cpu", 0, 2, 0, None]])]
     assert heard.frames[0][1]
