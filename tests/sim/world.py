@@ -30,6 +30,7 @@ from runtime.storage.wal import LogWriter
 from tests.sim.clock import Clock, Queue
 from tests.sim.disk import FakeDisk
 from tests.sim.oracle import Oracle
+from tests.sim.scaling import Adviser, check_sizes, elasticity
 from tests.sim.user import User
 from tests.sim.workers import Chances, FakeWorker, Lease
 
@@ -79,6 +80,7 @@ class World:
         self.delay_ns = random.choice((0, 2_000_000))
         self.oracle = Oracle()
         self.user = User(self, random)
+        self._adviser = Adviser(self)
         self.workers: dict[int, FakeWorker] = {}
         self.core: EngineCore | None = None
         self.kills_left = random.choice((0, 1, 3))
@@ -103,6 +105,7 @@ class World:
             "recycle_rss_bytes": None,
             "grace_ns": 20_000_000,
             **guards(self.seed, name),
+            **elasticity(self.seed, name),
         }
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -198,6 +201,7 @@ class World:
             self._does[type(effect)](self, effect)
         self.core.check_invariants()
         self.oracle.check_scheduler(self.core)
+        check_sizes(self.core)
         if self.core.unfinished and not self._turn_asked:
             self._turn_asked = True
             self._meddle(self.core)
@@ -331,7 +335,7 @@ class World:
         fx.Tell: _tell,
         fx.WakeAt: _wake,
         fx.Announce: _nothing,
-        fx.Scaled: _nothing,
+        fx.Scaled: lambda self, effect: self._adviser.asked(effect),
         fx.ForgetRun: _nothing,
         fx.Refuse: _refused,
         log.WriteLog: _write,
