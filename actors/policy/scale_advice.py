@@ -96,11 +96,12 @@ class ScaleAdvice:
             return Verdict(asked.after, f"{asked.reason}; {late}")
         if answer is None or answer == asked.after:
             return Verdict(asked.after, asked.reason)
-        if answer == size:
-            self._kept_until_ns = now_ns + limits.SCALE_KEPT_NS
-            self.kept = f"on_scale keeps it at {counted(size, 'worker')} instead of {asked.after:,}"
-            return Verdict(size, look_ns=self._kept_until_ns)
-        return Verdict(answer, f"on_scale asks for {answer:,} instead of {asked.after:,}; {asked.reason}")
+        reason = f"on_scale asks for {answer:,} instead of {asked.after:,}; {asked.reason}"
+        if answer > size:
+            return Verdict(answer, reason)
+        self._kept_until_ns = now_ns + limits.SCALE_KEPT_NS
+        self.kept = f"on_scale keeps it at {counted(answer, 'worker')} instead of {asked.after:,}"
+        return Verdict(answer, reason, look_ns=self._kept_until_ns)
 
     def _settled(self) -> None:
         self.question, self._answered, self._answer = None, False, None

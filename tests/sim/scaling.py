@@ -21,11 +21,14 @@ FIRST_QUERY = 2_000_000
 
 
 def elasticity(seed: int, name: str) -> dict[str, Any]:
-    """What a pool's size follows: short cooldowns in two worlds of three, a program that is asked in every other one."""
+    """Short cooldowns in every other world, more workers in some of them, and a program that is asked in most."""
+    if seed % 2:
+        return {}
     random = Random(f"scale {name} {seed}")
-    found: dict[str, Any] = {"asks_scale": seed % 2 == 0}
-    if seed % 3:
-        found["cooldown_ns"] = random.choice((1_000_000, 5_000_000, 50_000_000))
+    found: dict[str, Any] = {"asks_scale": random.random() < 0.7}
+    found["cooldown_ns"] = random.choice((1_000_000, 5_000_000, 50_000_000))
+    if seed % 3 == 1:
+        found["workers_max"] = random.choice((2, 3, 5))
     return found
 
 

@@ -95,6 +95,41 @@ def test_a_queue_that_gets_shorter_soon_needs_no_other_step() -> None:
     assert longer.target > 11
 
 
+def test_while_workers_start_the_rate_of_what_comes_asks_for_more() -> None:
+    asked = policy(largest=64)
+    asked.machine = roomy()
+    assert asked.decide(load(waiting=3, held=1, arrived=4), 1).target == 2
+    early = asked.decide(load(waiting=6, held=1, arrived=7, size=2, starting=1), 3 * MS)
+    assert (early.target, early.look_ns) == (2, 3 * MS + limits.POOL_SURGE_NS), "too early to know a rate"
+    known = asked.decide(load(waiting=13, held=1, arrived=14, size=2, starting=1), 10 * MS)
+    assert known.target == STEADY, "1,000 a second"
+
+
+def test_a_burst_is_no_rate() -> None:
+    asked = policy(largest=64)
+    asked.machine = roomy()
+    asked.decide(load(), 1)
+    first = asked.decide(load(waiting=30, held=1, arrived=31), 2)
+    assert first.target == 7
+    assert asked.decide(load(waiting=30, held=1, arrived=31, size=7, starting=6), 20 * MS).target == 7
+
+
+def test_a_rate_needs_no_more_workers_than_work_waits_for() -> None:
+    asked = policy(largest=64)
+    asked.machine = roomy()
+    assert asked.decide(load(waiting=3, held=1, arrived=4), 1).target == 2
+    fast = load(waiting=10, held=1, arrived=104, size=2, starting=1)
+    assert asked.decide(fast._replace(service_ns=5.0 * MS), 10 * MS).target < 30
+
+
+def test_growth_that_did_its_work_delays_no_other() -> None:
+    asked = policy(smallest=0)
+    asked.machine = roomy()
+    assert asked.decide(load(waiting=1, size=0), 1).target == 1
+    asked.decide(load(arrived=1), 300 * MS)
+    assert asked.decide(load(waiting=20, held=1, arrived=22), 400 * MS).target > 1
+
+
 # --- the machine ----------------------------------------------------------------------------------------------
 
 
@@ -189,7 +224,9 @@ def test_after_a_step_it_is_steady_within_three_cooldowns(cooldown_ns: int) -> N
     assert stepping.size == STEADY
     assert stepping.steps[-1][0] <= 4 * cooldown_ns
     assert sum(after > STEADY for _, before, after, _ in stepping.steps if after > before) <= 1
-    assert max(stepping.waits_ns) < 250 * MS
+    assert max(stepping.waits_ns) < stepping.boot_ns + 10 * MS, (
+        "hardly longer than until a worker asked for at once serves"
+    )
 
 
 def directions(stepping: PretendedPool) -> list[bool]:

@@ -47,11 +47,19 @@ def test_a_veto_of_growth_holds_for_a_while_and_says_so() -> None:
     advice = asked()
     advice.answer(5, 2)
     until_ns = 6 + limits.SCALE_KEPT_NS
-    assert advice.judge(MORE, 2, True, 6) == Verdict(2, look_ns=until_ns)
+    verdict = advice.judge(MORE, 2, True, 6)
+    assert (verdict.target, verdict.look_ns) == (2, until_ns)
     assert advice.kept == "on_scale keeps it at 2 workers instead of 4"
     assert advice.judge(MORE, 2, True, 7) == Verdict(2, look_ns=until_ns)
     assert advice.judge(MORE, 2, True, until_ns).question is not None
     assert advice.kept == ""
+
+
+def test_fewer_where_more_were_wanted_is_a_veto_too() -> None:
+    advice = asked()
+    advice.answer(5, 1)
+    assert advice.judge(MORE, 2, True, 6).target == 1, "if one is idle"
+    assert advice.judge(MORE, 2, True, 7).question is None
 
 
 def test_a_veto_of_shrinking() -> None:
