@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.policy.machine import Machine
 from actors.policy.prefetch import HUNGRY_NS
-from actors.policy.scale import Load, Machine
+from actors.policy.scale import Load
 from actors.policy.scale_advice import ScaleAdvice
 from actors.pool_lanes import serials_to_take
 from actors.pool_worker import PoolWorker
@@ -156,7 +157,7 @@ def _scaled(pool: WorkerPool, before: int, after: int, reason: str) -> fx.Scaled
 
 def machine_seen(pool: WorkerPool, message: msg.MachineSeen) -> None:
     """The host looked at the machine."""
-    pool.scale.machine = Machine(pool.now_ns, message.cpu_busy, message.memory_free, message.cores)
+    pool.scale.machine = Machine(pool.now_ns, message.cpu_busy, message.memory_free, message.cores, message.fits)
 
 
 def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:

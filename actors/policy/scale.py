@@ -3,8 +3,9 @@
     grow      what waits is more than POOL_WAIT_NS of work for each worker, or has waited for longer behind tasks that
               take long, or nobody is there: up to what empties the queue within POOL_DRAIN_NS, in one step. The next
               step waits until those that start serve, and comes only if the queue does not get shorter soon
-    held      growth that the machine has no room for: memory is short, or its processors are busy and the pool has a
-              worker for each; what has waited for POOL_PATIENCE_NS is not held back for processors
+    surge     but while they start, and still too little serves: up to what the rate of arrivals since work presses
+              needs, as far as work waits for it (`actors.policy.surge`)
+    held      growth that the machine has no room for, see `actors.policy.machine`
     shrink    when the size was not needed for two cooldowns, to the largest need of the last one, at most once in a
               cooldown and by a tenth at least: a load that comes and goes within them changes little
     regret    growth soon after shrinking shows that shrinking was wrong: the next waits POOL_REGRET times as long
@@ -16,7 +17,7 @@ Prior art: the stabilization window of the Kubernetes horizontal pod autoscaler,
 recommendation of a window; growth here is by the queue, because starting a process takes milliseconds.
 
 Invariants: a target is within smallest..largest; the needs in `_needs` fall, so there is one entry for each at most.
-Concurrency: none; owned by one pool. Known limits: the machine is all of it, not a control group.
+Concurrency: none; owned by one pool.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections import deque
 from math import ceil, exp
 from typing import Final, NamedTuple
 
+from actors.policy.machine import Machine, room
 from actors.policy.surge import Surge
 from actors.protocol import limits
 from actors.protocol.words import counted
@@ -57,15 +59,6 @@ class Load(NamedTuple):
     size: int
     starting: int = 0
     long: int = 0
-
-
-class Machine(NamedTuple):
-    """The machine at one moment: busy part of its processors, free part of its memory, processors."""
-
-    at_ns: int
-    cpu_busy: float | None
-    memory_free: float
-    cores: int
 
 
 class Step(NamedTuple):
@@ -262,8 +255,9 @@ class ScalePolicy:
             until_ns = min(until_ns, now_ns + limits.POOL_SURGE_NS) if load.starting else until_ns
         if need <= load.size:
             return Step(load.size, "", until_ns or self._next_look(load, now_ns))
-        room, self.held_back = self._room(load, now_ns)
-        target = min(need, room)
+        has_room = room(self.machine, now_ns, load.size, load.starting, load.oldest_ns, self.largest)
+        target = min(need, has_room.size)
+        self.held_back = has_room.why if target < need else ""
         if target <= load.size:
             return Step(load.size, "", now_ns + limits.MACHINE_LOOK_NS)
         self._grown_ns, self._served_ns = now_ns, None
@@ -296,20 +290,6 @@ class ScalePolicy:
             return until_ns
         self._grown_ns = None
         return 0
-
-    def _room(self, load: Load, now_ns: int) -> tuple[int, str]:
-        """How large the pool may become now, as far as the machine is concerned, and what holds it back there."""
-        if not load.size:
-            return limits.POOL_UNSEEN_MAX, ""
-        seen = self.machine
-        if seen is None or now_ns - seen.at_ns > limits.MACHINE_STALE_NS:
-            return load.size + limits.POOL_UNSEEN_MAX, ""
-        if seen.memory_free < limits.MACHINE_MEMORY_FREE_MIN:
-            return load.size, f"{seen.memory_free:.0%} of the machine's memory is free"
-        patient = load.oldest_ns < limits.POOL_PATIENCE_NS
-        if patient and seen.cpu_busy is not None and seen.cpu_busy >= limits.MACHINE_CPU_FULL:
-            return max(load.size, seen.cores), f"the machine's {seen.cores} processors are busy to {seen.cpu_busy:.0%}"
-        return self.largest, ""
 
     # --- words ----------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,8 @@ from runtime.host.launch import WorkerStarter
 from runtime.host.leaving_files import LeavingFiles
 from runtime.host.linger import LINGER_NS, linger
 from runtime.host.log_thread import LogThread
-from runtime.host.observe import MachineLook, described, is_stopped
+from runtime.host.machine_look import MachineLook
+from runtime.host.observe import described, is_stopped
 from runtime.host.output import open_output_pipe
 from runtime.host.outputs import Outputs
 from runtime.host.post import Post, WorkerPost
@@ -79,9 +80,8 @@ class EngineHost:
         self._events: list[Any] = []
         self._turn_asked = self._recheck_planned = False
         self._timer: asyncio.TimerHandle | None = None
-        self._wake_ns = self._timer_ns = self._stopped_looked_ns = self._armed_ns = 0
+        self._wake_ns = self._timer_ns = self._stopped_looked_ns = self._armed_ns = self._told_lsn = self._told_said = 0
         self._machine = MachineLook()
-        self._told_lsn = self._told_said = 0
         self._outputs = Outputs(core, self._workers)
         self.teller = Teller(self._face, recovery)
         self._leaving = LeavingFiles(loop, blobs)
@@ -230,7 +230,7 @@ class EngineHost:
     # --- workers --------------------------------------------------------------------------------------------------
 
     def _observe(self, events: list[Any], now: int) -> None:
-        events += self._machine.look(now) if self.core.wants_machine else ()
+        events += self._machine.look(now, (w.pid for w in self._workers.values())) if self.core.wants_machine else ()
         look = now - self._stopped_looked_ns >= _STOPPED_EVERY_NS
         if look:
             self._stopped_looked_ns = now

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from actors.policy.scale import Load, Machine, Step
+from actors.policy.machine import Machine
+from actors.policy.scale import Load, Step
 from actors.protocol import limits
 
 TICK_NS: Final = 1_000_000

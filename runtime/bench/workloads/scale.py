@@ -14,7 +14,8 @@ import random
 import time
 from typing import Any, Final, NamedTuple
 
-from actors.policy.scale import Machine, ScalePolicy
+from actors.policy.machine import Machine
+from actors.policy.scale import ScalePolicy
 from actors.protocol import limits
 from runtime.bench.figures import BenchError, Sample
 from runtime.bench.measure import percentile

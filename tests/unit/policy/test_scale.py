@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.policy.scale import Load, Machine, ScalePolicy, Step
+from actors.policy.machine import Machine, room
+from actors.policy.scale import Load, ScalePolicy, Step
 from actors.protocol import limits
 from runtime.bench.workloads.pretended_pool import PretendedPool, square_wave
 from runtime.bench.workloads.scale import HIGH_PER_S, LOW_PER_S
@@ -137,6 +138,10 @@ def test_growth_that_did_its_work_delays_no_other() -> None:
     ("machine", "target", "held_back"),
     [
         (Machine(0, 0.97, 0.5, 4), 4, "the machine's 4 processors are busy to 97%"),
+        (Machine(0, 0.97, 0.5, 4, 1), 3, "there is memory for 1 worker more as large as the largest"),
+        (Machine(0, 0.97, 0.5, 4, 3), 4, "the machine's 4 processors are busy to 97%"),
+        (Machine(0, 0.50, 0.5, 4, 0), 2, "there is memory for 0 workers more as large as the largest"),
+        (Machine(0, 0.50, 0.5, 4, 9), 8, ""),
         (Machine(0, 0.90, 0.5, 4), 8, ""),
         (Machine(0, None, 0.5, 4), 8, ""),
         (Machine(0, 0.5, 0.03, 4), 2, "3% of the machine's memory is free"),
@@ -157,6 +162,11 @@ def test_what_has_waited_long_is_not_held_back_for_processors() -> None:
     held = asked.decide(waiting, 1)
     assert (held.target, held.look_ns) == (1, 1 + limits.MACHINE_LOOK_NS)
     assert asked.decide(waiting._replace(oldest_ns=limits.POOL_PATIENCE_NS), 2).target == 2
+
+
+def test_workers_that_start_have_not_taken_their_memory_yet() -> None:
+    found = room(Machine(0, 0.5, 0.5, 4, 3), 1, size=4, starting=2, oldest_ns=0, largest=8)
+    assert found.size == 5
 
 
 def test_an_empty_pool_starts_whatever_the_machine_does() -> None:
