@@ -1,9 +1,12 @@
 """How many workers a pool has, and who holds what: growing, shrinking, and what idle workers get from busy ones.
 
-Called for a pool when work was given out; returns what it asks for. A worker that is idle, or soon will be, gets half
-of what one that holds much, or is stuck, has not started; it is taken back by compare-and-set on the lease table, so a
-task that was claimed meanwhile stays where it is. And it gets what the results of the others make ready, without
-waiting until they have a batch full of them: those are asked to send soon (`ask_results`).
+Called for a pool when work was given out; returns what it asks for. The size is decided by `actors.policy.scale` and,
+where the program wants to be asked, by that before anything happens (`actors.policy.scale_advice`).
+
+A worker that is idle, or soon will be, gets half of what one that holds much, or is stuck, has not started; it is taken
+back by compare-and-set on the lease table, so a task that was claimed meanwhile stays where it is. And it gets what the
+results of the others make ready, without waiting until they have a batch full of them: those are asked to send soon
+(`ask_results`).
 """
 
 from __future__ import annotations

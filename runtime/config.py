@@ -214,7 +214,10 @@ class NodeType:
                 self.breaker is None or isinstance(self.breaker, Breaker),
                 f"breaker must be a Breaker, not {self.breaker!r:.60}",
             ),
-            (0 < self.cooldown <= _COOLDOWN_MAX_S, f"cooldown must be above 0 and at most {_COOLDOWN_MAX_S:,.0f} s"),
+            (
+                _number(self.cooldown, 0, _COOLDOWN_MAX_S, above=True),
+                f"cooldown must be above 0 and at most {_COOLDOWN_MAX_S:,.0f} s",
+            ),
         )
 
     @property

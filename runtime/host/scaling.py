@@ -1,7 +1,8 @@
 """Steps in the size of a pool, on the program's side: a line in its log, and its own function, which may say otherwise.
 
 Frame from the engine, among its announcements: Y [reason, "scaled", [node type, before, after, number, figures]]. With
-a number other than 0 it is a question, answered by the question "scale" to the engine; else the step was taken.
+a number other than 0 it is a question, answered by Q "scale" {node_type, number, size | null} -> {heard}; else the step
+was taken.
 
 Concurrency: `announce_scaled` runs under the client's lock. The function is called by a thread of its own, one step
 after the other; the thread is there only while there are steps to ask about. What the function raises, or answers that

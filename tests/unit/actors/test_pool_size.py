@@ -125,6 +125,7 @@ def test_a_busy_machine_is_asked_for_and_holds_growth_back() -> None:
     assert rig.core.wants_machine
     (row,) = rig.ask("engine")["pools"]
     assert row["held_back"] == "1% of the machine's memory is free"
+    assert rig.ask("why", run="s-30")["text"].endswith("no worker is added: 1% of the machine's memory is free")
     rig.later(limits.MACHINE_LOOK_NS, msg.MachineSeen(0.5, 0.5, 2))
     assert started(rig) == [2, 3, 4]
 

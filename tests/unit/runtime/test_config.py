@@ -66,6 +66,8 @@ def test_node_type_on_the_wire() -> None:
         {"workers": (0, 0)},
         {"cooldown": 0},
         {"cooldown": 86_401},
+        {"cooldown": "soon"},
+        {"cooldown": float("nan")},
         {"mode": "threads"},
         {"concurrency": -1},
         {"prefetch": 0},
@@ -181,3 +183,20 @@ def test_settings_survive_pickling() -> None:
         Priority.HIGH,
     ):
         assert pickle.loads(pickle.dumps(value)) == value
+
+
+async def _later(step: object) -> None:
+    """No answer at once."""
+
+
+@pytest.mark.parametrize("on_scale", [3, "f", _later])
+def test_on_scale_must_be_a_function_that_answers_at_once(tmp_path: Path, on_scale: Any) -> None:
+    with pytest.raises(ConfigurationError, match="on_scale must be a function, and no coroutine") as refused:
+        RuntimeConfig(str(tmp_path), on_scale=on_scale, durability="some")  # type: ignore[arg-type]
+    assert "durability" in str(refused.value), "all problems at once"
+
+
+def test_pools_ask_only_where_there_is_a_function(tmp_path: Path) -> None:
+    for on_scale, asks in ((None, False), (print, True)):
+        (wire,) = RuntimeConfig(str(tmp_path), on_scale=on_scale).to_wire()["node_types"]
+        assert wire["asks_scale"] is asks
