@@ -39,7 +39,7 @@ _ROUTES: Final[dict[type, int]] = {
     **dict.fromkeys(fx.ALL, _EFFECT),
     **dict.fromkeys((log.Written, log.NoSpace, log.LogBroken), _LOG),
     **dict.fromkeys((msg.WorkerWanted, msg.WorkerGone, msg.CloseAsked), _SUPERVISOR),
-    **dict.fromkeys((msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed), _SEVERAL),
+    **dict.fromkeys((msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed, msg.MachineSeen), _SEVERAL),
     **dict.fromkeys(
         (
             msg.WorkerStarted,
@@ -143,6 +143,11 @@ class EngineCore:
     def busy_workers(self) -> int:
         """Workers that hold something."""
         return sum(1 for pool in self.pools.values() for worker in pool.workers.values() if worker.book.held)
+
+    @property
+    def wants_machine(self) -> bool:
+        """Whether it matters how busy the machine is: some pool wants to grow."""
+        return any(pool.scale.wants_machine for pool in self.pools.values())
 
     @property
     def unfinished(self) -> bool:

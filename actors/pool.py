@@ -22,7 +22,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from actors.policy.prefetch import capacity, smoothed, spread
-from actors.pool_size import look_at_starts
+from actors.policy.scale import ScalePolicy
+from actors.pool_size import SizeSteps, machine_seen
+from actors.pool_starts import cannot_boot, delayed, look_at_starts
 from actors.pool_stop import escalate_due, give_back, observed, plan_watch, revoked, stop_leases, take_back
 from actors.pool_worker import PoolWorker, finish_leases, guilty_of
 from actors.protocol import effects as fx
@@ -53,7 +55,10 @@ class WorkerPool:
         self.recycle_rss: int | None = node_type["recycle_rss_bytes"]
         self.workers: dict[int, PoolWorker] = {}
         self.average_ns = 0.0
-        self.discarded = 0
+        cooldown_ns = node_type.get("cooldown_ns", limits.POOL_COOLDOWN_NS)
+        self.scale = ScalePolicy(self.workers_min, self.workers_max, self.slots, cooldown_ns)
+        self.steps = SizeSteps(asks=node_type.get("asks_scale", False))
+        self.discarded = self.tasks_before = 0
         self.draining = False
         self.trouble = ""
         self.wanted = 0
@@ -310,15 +315,6 @@ class WorkerPool:
             worker.move(WorkerEvent.SAID_HELLO)
             self.trouble = ""
 
-    def _on_cannot_boot(self, message: msg.WorkerCannotBoot) -> None:
-        worker = self.workers.get(message.worker)
-        if worker is not None:
-            worker.boot_error = message.text
-            self.trouble = message.text
-
-    def _on_delayed(self, message: msg.PoolDelayed) -> None:
-        self.trouble = message.reason
-
     def replace(self, worker: PoolWorker, reason: str) -> None:
         """Start another, let this one finish what it runs."""
         worker.drain_reason = reason
@@ -336,6 +332,7 @@ class WorkerPool:
         worker = self.workers.pop(message.worker, None)
         if worker is None:
             return
+        self.tasks_before += worker.tasks
         was = worker.state
         if was is WorkerState.STARTING:
             self.wanted = max(0, self.wanted - 1)
@@ -389,9 +386,10 @@ class WorkerPool:
         msg.WorkerAdded: _on_added,
         msg.WorkerStarted: _on_started,
         msg.WorkerHello: _on_hello,
-        msg.WorkerCannotBoot: _on_cannot_boot,
+        msg.WorkerCannotBoot: cannot_boot,
         msg.WorkerExited: _on_exited,
-        msg.PoolDelayed: _on_delayed,
+        msg.PoolDelayed: delayed,
         msg.Drain: _on_drain,
+        msg.MachineSeen: machine_seen,
         msg.TimePassed: _on_time,
     }

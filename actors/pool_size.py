@@ -1,22 +1,29 @@
 """How many workers a pool has, and who holds what: growing, shrinking, and what idle workers get from busy ones.
 
-Called for a pool when work was given out; returns what it asks for. A worker that is idle, or soon will be, gets half
-of what one that holds much, or is stuck, has not started; it is taken back by compare-and-set on the lease table, so a
-task that was claimed meanwhile stays where it is. And it gets what the results of the others make ready, without
-waiting until they have a batch full of them: those are asked to send soon (`ask_results`).
+Called for a pool when work was given out; returns what it asks for. The size is decided by `actors.policy.scale` and,
+where the program wants to be asked, by that before anything happens (`actors.policy.scale_advice`).
+
+A worker that is idle, or soon will be, gets half of what one that holds much, or is stuck, has not started; it is taken
+back by compare-and-set on the lease table, so a task that was claimed meanwhile stays where it is. And it gets what the
+results of the others make ready, without waiting until they have a batch full of them: those are asked to send soon
+(`ask_results`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.policy.machine import Machine
 from actors.policy.prefetch import HUNGRY_NS
+from actors.policy.scale import Load
+from actors.policy.scale_advice import ScaleAdvice
 from actors.pool_lanes import serials_to_take
 from actors.pool_worker import PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import limits
+from actors.protocol import messages as msg
 from actors.protocol.states import WorkerEvent, WorkerState
-from actors.protocol.words import counted
 
 if TYPE_CHECKING:
     from actors.pool import WorkerPool
@@ -28,10 +35,35 @@ STEAL_WORK_NS: Final = 400_000
 the taking costs."""
 STEAL_AFTER_NS: Final = 250_000
 """Between two tries: about what a worker claims at a time, and cannot be taken."""
-GROW_NS: Final = 20_000_000
-"""Waiting work per worker above which the pool grows."""
-IDLE_NS: Final = 30_000_000_000
-"""A worker above the minimum goes after being idle for so long."""
+_COUNTED: Final = (WorkerState.READY, WorkerState.KILLING)
+"""One that is killed keeps its place until it is gone: what it holds (a device, memory) is not free before."""
+
+
+class SizeSteps:
+    """What became of a pool's size: the latest steps, how many there were, and what the program says before each.
+
+    Args:
+        asks: Whether the program is asked.
+    """
+
+    __slots__ = ("advice", "grown", "latest", "shrunk")
+
+    def __init__(self, *, asks: bool = False) -> None:
+        self.advice = ScaleAdvice() if asks else None
+        self.latest: deque[tuple[int, int, str, int]] = deque(maxlen=limits.SCALE_STEPS_KEPT)
+        self.grown = self.shrunk = 0
+
+    def note(self, before: int, after: int, reason: str, now_ns: int) -> None:
+        """A step was taken."""
+        self.latest.append((before, after, reason, now_ns))
+        self.grown += after > before
+        self.shrunk += after < before
+
+
+def held_back(pool: WorkerPool) -> str:
+    """Why a pool does not grow although it would; empty where nothing keeps it."""
+    advice = pool.steps.advice
+    return pool.scale.held_back or ("" if advice is None else advice.kept)
 
 
 def balance(pool: WorkerPool, ready: int) -> list[Any]:
@@ -40,13 +72,9 @@ def balance(pool: WorkerPool, ready: int) -> list[Any]:
     if pool.draining:
         return out
     able = [w for w in pool.workers.values() if w.state is WorkerState.READY]
-    waiting = ready + sum(max(0, w.book.held - pool.slots) for w in able)
-    total = len(able) + pool.wanted
-    if waiting and total < pool.workers_max:
-        out += _grow(pool, able, waiting, total)
+    out += _resize(pool, able, ready)
     if not ready and any(_is_hungry(pool, w) for w in able):
         out += _steal(pool, able)
-        out += _shrink(pool, [w for w in able if not w.book.held], len(able))
     return out
 
 
@@ -55,14 +83,84 @@ def _is_hungry(pool: WorkerPool, worker: PoolWorker) -> bool:
     return not held or 0 < held * pool.average_ns < HUNGRY_NS
 
 
-def _grow(pool: WorkerPool, able: list[PoolWorker], waiting: int, total: int) -> list[Any]:
-    """One more worker when what waits is much by its usual duration, or when it has waited for long."""
-    if waiting * (pool.average_ns or 1_000_000) > GROW_NS * max(1, total):
-        return [pool.want(counted(waiting, "task waits", "tasks wait"))]
-    due = min((w.progress_ns for w in able if w.book.held), default=pool.now_ns) + GROW_NS
-    if due > pool.now_ns:
-        return [fx.WakeAt(due)]
-    return [pool.want(f"{counted(waiting, 'task waits', 'tasks wait')} behind one that takes long")]
+def _resize(pool: WorkerPool, able: list[PoolWorker], ready: int) -> list[Any]:
+    """Ask the policy when something presses, and from time to time; see `actors.policy.scale`."""
+    scale = pool.scale
+    size = pool.wanted + sum(w.state in _COUNTED for w in pool.workers.values())
+    if size >= scale.largest == scale.smallest:
+        return []
+    waiting = ready + sum(max(0, w.book.held - pool.slots) for w in able)
+    oldest_ns = _oldest_ns(pool, able) if waiting else 0
+    pressed = size < scale.largest and scale.pressed(waiting, oldest_ns, pool.average_ns, size)
+    advice = pool.steps.advice
+    if not pressed and not scale.due(pool.now_ns) and not (advice is not None and advice.due(pool.now_ns)):
+        return [fx.WakeAt(scale.look_ns)] if scale.look_ns else []
+    held = pool.held()
+    arrived = pool.tasks_before + sum(w.tasks for w in pool.workers.values()) + held + ready
+    long = sum(bool(w.book.held) and pool.now_ns - w.progress_ns > limits.POOL_LONG_NS for w in able)
+    load = Load(waiting, oldest_ns, held, arrived, pool.average_ns, size, pool.wanted, long)
+    step = scale.decide(load, pool.now_ns)
+    out: list[Any] = [fx.WakeAt(step.look_ns)] if step.look_ns else []
+    if advice is None:
+        return out + _go(pool, able, size, step.target, step.reason)
+    verdict = advice.judge(step, size, bool(waiting), pool.now_ns)
+    if verdict.look_ns:
+        out.append(fx.WakeAt(verdict.look_ns))
+    if verdict.question is not None:
+        number, before, after, reason = verdict.question
+        out.append(fx.Scaled(pool.name, before, after, reason, number, _figures(pool, load)))
+    return out + _go(pool, able, size, verdict.target, verdict.reason)
+
+
+def _go(pool: WorkerPool, able: list[PoolWorker], size: int, target: int, reason: str) -> list[Any]:
+    """To another size: more workers are asked for, of those that are idle some are let go."""
+    target = min(pool.scale.largest, max(pool.scale.smallest, target))
+    if target > size:
+        pool.scale.grown(pool.now_ns)
+        return [*(pool.want(reason) for _ in range(target - size)), _scaled(pool, size, target, reason)]
+    idle = sorted((w for w in able if not w.book.held), key=lambda w: w.idle_since_ns)[: size - target]
+    if not idle:
+        return []
+    return [*map(_let_go, idle), _scaled(pool, size, size - len(idle), reason)]
+
+
+def _figures(pool: WorkerPool, load: Load) -> dict[str, Any]:
+    """What a step was decided by, as the program is told."""
+    machine = pool.scale.machine
+    return {
+        "waiting": load.waiting,
+        "oldest_ns": load.oldest_ns,
+        "held": load.held,
+        "starting": load.starting,
+        "service_ns": int(load.service_ns),
+        "rate_per_s": pool.scale.rate_per_s,
+        "cpu_busy": None if machine is None else machine.cpu_busy,
+        "memory_free": None if machine is None else machine.memory_free,
+        "workers_range": [pool.workers_min, pool.workers_max],
+    }
+
+
+def _oldest_ns(pool: WorkerPool, able: list[PoolWorker]) -> int:
+    """For how long what waits has waited behind a task that takes long: 0 while a worker is idle, which takes it."""
+    if not able or not all(w.book.held for w in able):
+        return 0
+    return max(1, pool.now_ns - min(w.progress_ns for w in able))
+
+
+def _let_go(worker: PoolWorker) -> fx.DrainWorker:
+    worker.drain_reason = "idle"
+    worker.move(WorkerEvent.DRAIN)
+    return fx.DrainWorker(worker.id)
+
+
+def _scaled(pool: WorkerPool, before: int, after: int, reason: str) -> fx.Scaled:
+    pool.steps.note(before, after, reason, pool.now_ns)
+    return fx.Scaled(pool.name, before, after, reason)
+
+
+def machine_seen(pool: WorkerPool, message: msg.MachineSeen) -> None:
+    """The host looked at the machine."""
+    pool.scale.machine = Machine(pool.now_ns, message.cpu_busy, message.memory_free, message.cores, message.fits)
 
 
 def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:
@@ -91,30 +189,3 @@ def ask_results(pool: WorkerPool, ready: int) -> list[Any]:
             worker.results_asked = wanted
             out.append(fx.AskResults(worker.id, wanted))
     return out
-
-
-def _shrink(pool: WorkerPool, idle: list[PoolWorker], total: int) -> list[Any]:
-    if total <= pool.workers_min or not idle:
-        return []
-    oldest = min(idle, key=lambda w: w.idle_since_ns)
-    due = oldest.idle_since_ns + IDLE_NS
-    if due > pool.now_ns:
-        return [fx.WakeAt(due)]
-    oldest.drain_reason = "idle"
-    oldest.move(WorkerEvent.DRAIN)
-    return [fx.DrainWorker(oldest.id)]
-
-
-def look_at_starts(pool: WorkerPool) -> None:
-    """Replace a worker that hangs while it starts."""
-    for worker in pool.workers.values():
-        if worker.state is not WorkerState.STARTING:
-            continue
-        due = worker.idle_since_ns + limits.WORKER_START_NS
-        if due > pool.now_ns:
-            pool.put(fx.WakeAt(due))
-            continue
-        worker.boot_error = pool.trouble = f"it said nothing for {limits.WORKER_START_NS // 1_000_000_000} s"
-        pool.wanted = max(0, pool.wanted - 1)
-        worker.move(WorkerEvent.KILL)
-        pool.put(fx.SignalWorker(worker.id, "KILL"))

@@ -22,6 +22,7 @@ import orjson
 
 from actors import reclass
 from actors.at_workers import held_nodes, holder_of, split_counts
+from actors.pool_row import pool_row
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -130,14 +131,14 @@ class Queries:
         return {"rows": rows, "next": numbers[limit] if len(numbers) > limit else None}
 
     def _engine(self, message: msg.Queried) -> dict[str, Any]:
-        core = self._core
+        core, ahead_ns = self._core, self._wall_ns - self._now_ns
         return {
             **core.facts,
             "state": str(core.supervisor.state),
             "log": asdict(core.persister.statistics()),
             "runs_live": len(core.scheduler.book.live),
             "nodes_live": core.scheduler.book.nodes_live,
-            "pools": [self._pool_row(name) for name in core.pools],
+            "pools": [pool_row(pool, len(core.scheduler.ready[pool.name]), ahead_ns) for pool in core.pools.values()],
         }
 
     def _policy(self, message: msg.Queried) -> dict[str, Any]:
@@ -153,6 +154,13 @@ class Queries:
         run, own = self._find(message.args)
         change = reclass.change(self._core.scheduler, run, own, message.args.get("priority"), message.session)
         return {"changed": change}
+
+    def _scale(self, message: msg.Queried) -> dict[str, Any]:
+        """What the program says of a step in the size of a pool; heard in this turn."""
+        args = message.args
+        pool = self._core.pools.get(args.get("node_type", ""))
+        advice = None if pool is None else pool.steps.advice
+        return {"heard": advice is not None and advice.answer(args["number"], args["size"])}
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -225,21 +233,6 @@ class Queries:
     def _result_row(self, run: Run, node: int) -> list[Any]:
         name = None if run.columns is None else run.columns.ids.get(node)
         return [node, name, run.state[node], run.results[node], run.failure(node)]
-
-    def _pool_row(self, name: str) -> dict[str, Any]:
-        pool = self._core.pools[name]
-        workers = [
-            {"worker": w.id, "pid": w.pid, "state": str(w.state), "held": w.book.held, "tasks": w.tasks}
-            for w in pool.workers.values()
-        ]
-        return {
-            "node_type": name,
-            "ready": len(self._core.scheduler.ready[name]),
-            "average_ns": int(pool.average_ns),
-            "discarded": pool.discarded,
-            "trouble": pool.trouble,
-            "workers": workers,
-        }
 
     def _page(
         self,
@@ -336,6 +329,7 @@ class Queries:
         "engine": _engine,
         "policy": _policy,
         "priority": _priority,
+        "scale": _scale,
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors import timetable
 from actors.at_workers import holder_of, split_counts
+from actors.pool_size import held_back
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.moments import moment
 from actors.protocol.states import NodeState
@@ -117,7 +118,11 @@ class Reasons:
             return f"it is held back: {giving.reason(place.blocked_by, self._now_ns)}"
         waiting = counted(len(giving.ready[kind.node_type]), "task waits", "tasks wait")
         busy = sum(1 for worker in pool.workers.values() if worker.book.held)
-        return f"it is ready: {waiting} for node type {kind.node_type!r}; busy workers: {busy} of {len(pool.workers)}"
+        text = f"it is ready: {waiting} for node type {kind.node_type!r}; busy workers: {busy} of {len(pool.workers)}"
+        if pool.wanted:
+            return f"{text}; {counted(pool.wanted, 'worker starts', 'workers start')}"
+        kept = held_back(pool)
+        return f"{text}; no worker is added: {kept}" if kept else text
 
     def _of_held(self, run: Run, node: int) -> str:
         """What is leased is held by a worker; inline, where there are none, it is only known what runs."""

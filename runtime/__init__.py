@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from runtime.flow import Node as Node
     from runtime.handle import RunHandle as RunHandle
     from runtime.handle import TaskHandle as TaskHandle
+    from runtime.host.scaling import ScaleFigures as ScaleFigures
+    from runtime.host.scaling import ScaleStep as ScaleStep
     from runtime.registry import Task as Task
     from runtime.registry import TaskRegistry as TaskRegistry
     from runtime.scheduling import Rate as Rate
@@ -60,6 +62,8 @@ __all__ = [
     "RunHandle",
     "RunState",
     "Runtime",
+    "ScaleFigures",
+    "ScaleStep",
     "Scheduling",
     "SchedulingStatus",
     "Share",
@@ -87,6 +91,8 @@ _HOME: Final = {
     "RunHandle": "runtime.handle",
     "RunState": "actors.protocol.states",
     "Runtime": "runtime.engine",
+    "ScaleFigures": "runtime.host.scaling",
+    "ScaleStep": "runtime.host.scaling",
     "Scheduling": "runtime.scheduling",
     "SchedulingStatus": "runtime.scheduling",
     "Share": "runtime.scheduling",

@@ -29,6 +29,7 @@ from runtime.dispatch import Dispatch
 from runtime.engine import new_client
 from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
+from runtime.host.scaling import OnScale
 from runtime.registry import TaskRegistry
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_policy, row_of
 from runtime.views import Request, RunStatus
@@ -50,6 +51,7 @@ class AsyncRuntime(AsyncSubmitter):
         salvage: bool = False,
         missing_handler: MissingHandler = "park",
         scheduling: Scheduling | None = None,
+        on_scale: OnScale | None = None,
         starter: EngineStarter | None = None,
     ) -> None:
         self.config = RuntimeConfig(
@@ -60,6 +62,7 @@ class AsyncRuntime(AsyncSubmitter):
             salvage,
             missing_handler,
             scheduling or Scheduling(),
+            on_scale,
         )
         self._tasks = tasks or TaskRegistry()
         self._starter = starter

@@ -7,7 +7,6 @@ here and in `runtime.scheduling` only).
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,7 +17,9 @@ from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, UnknownNodeType
 from actors.protocol.states import FailureKind
 from actors.protocol.words import is_name
+from runtime.host.scaling import OnScale, can_be_asked
 from runtime.scheduling import Scheduling
+from runtime.script import main_script
 
 NS_PER_S: Final = 1_000_000_000
 DEFAULT_NODE_TYPE: Final = "default"
@@ -28,6 +29,7 @@ RETRIED_KINDS: Final = frozenset({FailureKind.ERROR, FailureKind.TIMEOUT, Failur
 DRAIN_TIMEOUT_S: Final = 10.0
 """How long `close()` lets running attempts finish when it is given no timeout."""
 
+_COOLDOWN_MAX_S: Final = limits.POOL_COOLDOWN_MAX_NS / NS_PER_S
 NAME_RULE: Final = f"name must be a string of 1 to {limits.NAME_BYTES_MAX:,} bytes in UTF-8"
 
 Durability = Literal["fsync", "os", "none"]
@@ -159,7 +161,7 @@ class NodeType:
 
     Args:
         name: Node type, as tasks name it.
-        workers: Processes, `(min, max)` or one number for both.
+        workers: Processes, `(min, max)` or one number for both. With `(0, max)` none is there while nothing is to do.
         mode: "process" runs one task at a time in each worker, "asyncio" up to `concurrency` at once on uvloop. A
             task that is stopped takes the child processes that it started with it; in mode "asyncio" it has to end them
             itself, because tasks share the process.
@@ -170,6 +172,8 @@ class NodeType:
         grace: Seconds between the steps of an escalation (cooperative, SIGTERM, SIGKILL).
         retry_budget: Bound of its retries; None: as many as `Retry` says.
         breaker: Holds its tasks back while most of them fail; None: never.
+        cooldown: Seconds; a worker above the smallest number goes when it was not needed for twice as long, or for
+            longer where the pool shrank too soon before.
     """
 
     name: str
@@ -182,13 +186,17 @@ class NodeType:
     grace: float = limits.GRACE_NS / NS_PER_S
     retry_budget: RetryBudget | None = None
     breaker: Breaker | None = None
+    cooldown: float = limits.POOL_COOLDOWN_NS / NS_PER_S
 
     def __post_init__(self) -> None:
         low, high = self.workers_range
         _refuse(
             f"NodeType {self.name!r}",
             (is_name(self.name), NAME_RULE),
-            (1 <= low <= high <= 512, f"workers must be 1 <= min <= max <= 512, not {self.workers}"),
+            (
+                0 <= low <= high <= 512 and high > 0,
+                f"workers must be 0 <= min <= max <= 512, max >= 1, not {self.workers}",
+            ),
             (self.mode in ("process", "asyncio"), f"mode must be 'process' or 'asyncio', not {self.mode!r}"),
             (0 <= self.concurrency <= limits.PREFETCH_MAX, f"concurrency must be 1 to {limits.PREFETCH_MAX}"),
             (
@@ -205,6 +213,10 @@ class NodeType:
             (
                 self.breaker is None or isinstance(self.breaker, Breaker),
                 f"breaker must be a Breaker, not {self.breaker!r:.60}",
+            ),
+            (
+                _number(self.cooldown, 0, _COOLDOWN_MAX_S, above=True),
+                f"cooldown must be above 0 and at most {_COOLDOWN_MAX_S:,.0f} s",
             ),
         )
 
@@ -236,6 +248,7 @@ class NodeType:
             "grace_ns": seconds_to_ns(self.grace),
             "retry_budget": None if self.retry_budget is None else self.retry_budget.to_wire(),
             "breaker": None if self.breaker is None else self.breaker.to_wire(),
+            "cooldown_ns": seconds_to_ns(self.cooldown),
         }
 
 
@@ -326,6 +339,7 @@ class RuntimeConfig:
         missing_handler: What happens to a task whose handler workers cannot find: "park" keeps it, warns of it once for
             each handler through the logger "mainspring", and goes on with it when the handler appears; "fail" fails it.
         scheduling: Who runs next, and how much at once.
+        on_scale: Asked in this program before a pool gets another size; see `runtime.host.scaling`.
 
     Raises:
         ConfigurationError: A value is out of range, a node type is given twice, or a quota names one that is not there.
@@ -338,6 +352,7 @@ class RuntimeConfig:
     salvage: bool = False
     missing_handler: MissingHandler = "park"
     scheduling: Scheduling = field(default_factory=Scheduling)
+    on_scale: OnScale | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))
@@ -349,6 +364,7 @@ class RuntimeConfig:
             (self.durability in get_args(Durability), f"durability must be one of {get_args(Durability)}"),
             (self.missing_handler in get_args(MissingHandler), "missing_handler must be 'park' or 'fail'"),
             *((False, problem) for problem in self.scheduling.strangers(names)),
+            (can_be_asked(self.on_scale), f"on_scale must be a function, and no coroutine, not {self.on_scale!r:.60}"),
         )
 
     def node_type_for(self, name: str) -> str:
@@ -368,7 +384,7 @@ class RuntimeConfig:
         """What the engine process is started with: plain JSON."""
         return {
             "state_dir": self.state_dir,
-            "node_types": [n.to_wire() for n in self.node_types],
+            "node_types": [n.to_wire() | {"asks_scale": self.on_scale is not None} for n in self.node_types],
             "durability": self.durability,
             "retention": {"runs": self.retention.runs, "nodes": self.retention.nodes},
             "salvage": self.salvage,
@@ -377,13 +393,3 @@ class RuntimeConfig:
             "main": main_script(),
             "face_pid": os.getpid(),
         }
-
-
-def main_script() -> str | None:
-    """File of the script that this program was started as; None for `python -m`, notebooks and interactive sessions."""
-    main = sys.modules.get("__main__")
-    spec = getattr(main, "__spec__", None)
-    file = getattr(main, "__file__", None)
-    if not file or (spec is not None and spec.name != "__main__") or not Path(file).is_file():
-        return None
-    return str(Path(file).absolute())

@@ -32,6 +32,7 @@ from runtime.handle import RunHandle, attach
 from runtime.handle_base import SyncHandle
 from runtime.host.client import EngineClient, EngineStarter
 from runtime.host.handlers import inside_worker
+from runtime.host.scaling import OnScale
 from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.progress import show_progress
@@ -59,6 +60,10 @@ class Runtime(Submitter):
         salvage: Open a log that is corrupt in the middle and report what was dropped, instead of refusing.
         missing_handler: "park" or "fail" tasks whose function workers cannot find.
         scheduling: Quotas, weights, rates and shares; see `Scheduling`. None for its defaults.
+        on_scale: Asked before a pool gets another number of workers, see `ScaleStep`. It runs in a thread of its own,
+            and its answer decides: None or True go ahead, False is a veto, a number of workers is what is done instead
+            (within the bounds of the node type). After a second without an answer the step is taken. Every step
+            that is taken is logged by the logger "mainspring" (INFO).
         handle_sigterm: Drain on SIGTERM; the previous handler is called too, and restored on close. Main thread only.
 
     Raises:
@@ -80,6 +85,7 @@ class Runtime(Submitter):
         salvage: bool = False,
         missing_handler: MissingHandler = "park",
         scheduling: Scheduling | None = None,
+        on_scale: OnScale | None = None,
         handle_sigterm: bool = False,
         starter: EngineStarter | None = None,
     ) -> None:
@@ -92,6 +98,7 @@ class Runtime(Submitter):
             salvage,
             missing_handler,
             scheduling or Scheduling(),
+            on_scale,
         )
         self.config = config
         client = new_client(config, starter)
@@ -366,7 +373,9 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     with StateFolder.open(config.state_dir, holder_pid=UNNAMED) as folder:
         blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
     session = f"{int(time.time()):x}{os.urandom(4).hex()}"
-    return EngineClient(starter or ProcessStarter(config.to_wire()), session, blobs)
+    client = EngineClient(starter or ProcessStarter(config.to_wire()), session, blobs)
+    client.scale_desk.on_scale = config.on_scale
+    return client
 
 
 def _closer(runtime: Runtime) -> Callable[[], None]:

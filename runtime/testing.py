@@ -43,7 +43,7 @@ from actors.queries import Queries
 from actors.run import Run
 from actors.scheduler import Scheduler
 from actors.state_column import CANCELLING
-from runtime.config import NodeType, main_script
+from runtime.config import NodeType
 from runtime.context import TaskContext
 from runtime.engine import Runtime
 from runtime.host import decode
@@ -57,6 +57,7 @@ from runtime.mail.failure import failure_of
 from runtime.mail.link import Link, LinkEnds, create_link
 from runtime.registry import Task, TaskRegistry
 from runtime.scheduling import Scheduling
+from runtime.script import main_script
 
 if TYPE_CHECKING:
     from runtime.host.station import Station

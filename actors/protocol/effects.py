@@ -114,6 +114,17 @@ class Announce(NamedTuple):
     text: str
 
 
+class Scaled(NamedTuple):
+    """Tell every session that a pool gets another size, and why; with a number: ask whether it should."""
+
+    node_type: str
+    before: int
+    after: int
+    reason: str
+    number: int = 0
+    figures: dict[str, Any] | None = None
+
+
 ALL: Final[frozenset[type]] = frozenset(
     {
         RaiseFloor,
@@ -130,6 +141,7 @@ ALL: Final[frozenset[type]] = frozenset(
         StopEngine,
         Refuse,
         Announce,
+        Scaled,
     }
 )
 """Every effect; what an actor returns and is not here is a message to another actor."""

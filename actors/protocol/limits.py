@@ -48,6 +48,62 @@ OUTPUT_BYTES_MAX: Final = 64 * KIB
 QUANTUM: Final = 64
 """Nodes that a tenant of weight 1, or a flow, may start in one turn. Pieces of 64 cost little more than whole batches;
 an eighth of the 8 ms that a worker holds ahead (PREFETCH_TARGET_NS) is 1 ms, 64 tasks of 16 us."""
+# --- size of a pool (`actors.policy.scale`) -----------------------------------------------------------------------
+POOL_WAIT_NS: Final = 20_000_000
+"""Work that waits for each worker, or waiting behind a task that takes long, above which a pool grows. Above
+PREFETCH_TARGET_NS, which waits at a worker that is just busy; about what it takes until a new worker serves."""
+POOL_DRAIN_NS: Final = 50_000_000
+"""Growth is sized so that what waits is gone within this time; and for so long new workers may show what they change.
+Some starts of a worker: shorter, and a step would start workers that find nothing left to do."""
+POOL_SOON_NS: Final = 500_000_000
+"""While what waits gets less so fast that it is gone within this time, a pool that has just grown is large enough."""
+POOL_SURGE_NS: Final = 5_000_000
+"""For so long work must have pressed before its rate is believed, and so often a pool looks whose workers start: what a
+start takes is 10 times as long, and at 1,000 tasks a second 5 came."""
+POOL_SURGE_MAX_NS: Final = 200_000_000
+"""Longest time over which that rate is taken; after it, half of that."""
+POOL_SURGE_PARTS: Final = 4
+"""A pool whose workers start grows further by this part of it at least, rounded up, or to all that the rate needs."""
+POOL_START_NS: Final = 250_000_000
+"""A worker that did not say hello within this time does not hold back others; far below WORKER_START_NS."""
+POOL_COOLDOWN_NS: Final = 15_000_000_000
+"""A worker goes when it was not needed for two of them: 30 s idle. A start costs milliseconds, an import some 100."""
+POOL_REGRET: Final = 8
+"""A pool that grows again within so many cooldowns after it shrank waits so many times as long before the next time."""
+POOL_HOLD_MAX: Final = 64
+"""But so many cooldowns at most: 16 minutes."""
+POOL_COOLDOWN_MAX_NS: Final = 86_400_000_000_000
+"""Longest cooldown that can be set: a day."""
+POOL_SURPLUS_PARTS: Final = 10
+"""A pool shrinks by this part of it at least, rounded up: less is noise of the measured rate."""
+POOL_LOOK_NS: Final = 50_000_000
+"""Between two looks at what an elastic pool needs while nothing presses: 4 us each."""
+POOL_RATE_NS: Final = 1_000_000_000
+"""Arrivals are averaged over this time, or over an eighth of a short cooldown: what comes in waves is needed at their
+height. Or over the duration of a task, if that is longer: one task then counts for one place at most."""
+POOL_LONG_NS: Final = 1_000_000_000
+"""A worker without a result for so long is in a task that takes long, and is needed whatever the rate of arrivals."""
+POOL_UTILIZATION: Final = 0.8
+"""Part of the time for which a worker of a pool of the needed size is busy: at 0.8, what comes at random waits four
+times its duration at one worker (M/M/1), and far less at several."""
+POOL_UNSEEN_MAX: Final = 8
+"""Workers that one step adds while it is not known how busy the machine is."""
+POOL_PATIENCE_NS: Final = 1_000_000_000
+"""What has waited for so long behind tasks that take long gets a worker although the processors are busy."""
+SCALE_ANSWER_NS: Final = 1_000_000_000
+"""What `on_scale` may take; then a step is taken without it."""
+SCALE_KEPT_NS: Final = 1_000_000_000
+"""Between a veto of growth and the next question."""
+SCALE_STEPS_KEPT: Final = 16
+"""Latest steps of each pool that the engine tells of."""
+MACHINE_LOOK_NS: Final = 1_000_000_000
+"""Between two looks at processors and memory of the machine: 60 us each, and only while a pool wants to grow."""
+MACHINE_STALE_NS: Final = 5_000_000_000
+"""An older look at the machine says nothing."""
+MACHINE_CPU_FULL: Final = 0.95
+"""Busy part of all processors above which a pool that has a worker for each does not grow."""
+MACHINE_MEMORY_FREE_MIN: Final = 0.05
+"""Part of the memory that must be available for a pool to grow."""
 
 # --- engine -------------------------------------------------------------------------------------------------------
 NODES_OPEN_MAX: Final = 8_000_000

@@ -314,6 +314,17 @@ class PoolDelayed(NamedTuple):
     reason: str
 
 
+class MachineSeen(NamedTuple):
+    """The host looked at the machine: busy part of all processors since the look before (None: there was none), free
+    part of the memory, processors that this program may use, and for how many more workers as large as the largest of
+    now there is memory (None: there is none to go by)."""
+
+    cpu_busy: float | None
+    memory_free: float
+    cores: int
+    fits: int | None = None
+
+
 class Drain(NamedTuple):
     """Supervisor to the others: give out no more work."""
 

@@ -20,6 +20,7 @@ from runtime.bench.workloads.mixed import MixedScenario
 from runtime.bench.workloads.policy_cost import PolicyCostScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
 from runtime.bench.workloads.roundtrip import RoundtripScenario
+from runtime.bench.workloads.scale import ScaleScenario
 from runtime.bench.workloads.starvation import StarvationScenario
 from runtime.bench.workloads.submit import SubmitScenario
 from runtime.bench.workloads.wfformat import WfFormatScenario
@@ -41,6 +42,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     StarvationScenario(),
     HeadOfLineScenario(),
     PolicyCostScenario(),
+    ScaleScenario(),
 )
 
 

@@ -26,7 +26,7 @@ Questions: `run` is a run id, `node` a number or an id; replies come on either l
     story  {run, node}     -> {events: [[at_ns, number | -1, event, text]]}
     why    {run, node}     -> {text}
     runs   {from, limit}   -> {rows: [[run, name, state, counts, created_ns, ended_ns]], next}, latest first
-    engine {}              -> {state, log, runs_live, nodes_live, pools}
+    engine {}              -> {state, log, runs_live, nodes_live, pools}; `scale`: see `runtime.host.scaling`
     policy {change}        -> {policy, waiting: {class: nodes}}; change, or null to look: see `actors.policy.policy`
     error: [query, null, {code, message}]
 """
@@ -60,6 +60,7 @@ from runtime.host.forks import call_in_forks
 from runtime.host.pending import ERROR, VALUE, Pending, Query
 from runtime.host.reader import SPIN_NS, Reader, call_hooks
 from runtime.host.refusals import unavailable
+from runtime.host.scaling import SCALED, ScaleDesk, announce_scaled
 from runtime.host.submissions import Submissions, fresh
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import LinkEnds
@@ -111,6 +112,7 @@ class EngineClient(Submissions):
         self._intensity = RestartIntensity()
         self._connected = Pending()
         self._exited = Pending()
+        self.scale_desk = ScaleDesk(self.ask)
         self.reader: Reader
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -193,6 +195,7 @@ class EngineClient(Submissions):
     def stop_engine(self) -> None:
         """Third step: end what is still there. Blocking."""
         self.closing = True
+        self.scale_desk.close()
         self.reader.stop()
         self._starter.stop()
 
@@ -293,6 +296,9 @@ class EngineClient(Submissions):
 
     def _announced(self, body: list[Any], woken: list[Pending]) -> None:
         text, code, *more = body
+        if code == SCALED:
+            announce_scaled(text, more[0], self.scale_desk)
+            return
         if not code:
             self.trouble = self._last_words = None
             _LOG.warning("engine: %s", text)

@@ -34,6 +34,7 @@ from runtime.host.launch import WorkerStarter
 from runtime.host.leaving_files import LeavingFiles
 from runtime.host.linger import LINGER_NS, linger
 from runtime.host.log_thread import LogThread
+from runtime.host.machine_look import MachineLook
 from runtime.host.observe import described, is_stopped
 from runtime.host.output import open_output_pipe
 from runtime.host.outputs import Outputs
@@ -77,15 +78,12 @@ class EngineHost:
         self._workers: dict[int, WorkerPost] = {}
         self._leased: list[WorkerPost] = []
         self._events: list[Any] = []
-        self._turn_asked = False
+        self._turn_asked = self._recheck_planned = False
         self._timer: asyncio.TimerHandle | None = None
-        self._wake_ns = self._timer_ns = 0
-        self._stopped_looked_ns = 0
-        self._told_lsn = self._told_said = 0
+        self._wake_ns = self._timer_ns = self._stopped_looked_ns = self._armed_ns = self._told_lsn = self._told_said = 0
+        self._machine = MachineLook()
         self._outputs = Outputs(core, self._workers)
         self.teller = Teller(self._face, recovery)
-        self._armed_ns = 0
-        self._recheck_planned = False
         self._leaving = LeavingFiles(loop, blobs)
         self._refused: tuple[str, str] | None = None
         loop.add_reader(face.fileno(), self._bell, face)
@@ -232,6 +230,7 @@ class EngineHost:
     # --- workers --------------------------------------------------------------------------------------------------
 
     def _observe(self, events: list[Any], now: int) -> None:
+        events += self._machine.look(now, (w.pid for w in self._workers.values())) if self.core.wants_machine else ()
         look = now - self._stopped_looked_ns >= _STOPPED_EVERY_NS
         if look:
             self._stopped_looked_ns = now
@@ -393,6 +392,7 @@ class EngineHost:
         fx.SignalWorker: _signal_worker,
         fx.ForgetRun: lambda self, effect: self._leaving.add(effect.run_key),
         fx.Announce: lambda self, effect: self._announce(effect.code, effect.text),
+        fx.Scaled: lambda self, effect: self.teller.scaled(effect),
         fx.Refuse: _refuse,
         fx.StopEngine: _stop,
         log.WriteLog: _write_log,

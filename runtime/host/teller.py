@@ -15,6 +15,7 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol.places import packed, unpacked
 from runtime.host.post import Post
+from runtime.host.scaling import SCALED
 
 _MERGED: Final = frozenset({"R", "F", "N", "P"})
 """Frames whose bodies are lists of rows: those of one turn go as one."""
@@ -68,6 +69,12 @@ class Teller:
     def announce(self, code: str, text: str) -> None:
         """Say something about the engine itself, at once; code "" means all is well again."""
         self._face.send(b"Y" + orjson.dumps([text, code]), control=True)
+
+    def scaled(self, effect: fx.Scaled) -> None:
+        """Say that a pool gets another size, or ask whether it should, at once."""
+        step = [effect.node_type, effect.before, effect.after, effect.number, effect.figures]
+        body = [effect.reason, SCALED, step]
+        self._face.send(b"Y" + orjson.dumps(body), control=True)
 
     def _send_parts(self, letter: str, rows: list[Any]) -> None:
         """Rows that do not fit into one frame: halve them until they do."""

@@ -30,6 +30,7 @@ from runtime.storage.wal import LogWriter
 from tests.sim.clock import Clock, Queue
 from tests.sim.disk import FakeDisk
 from tests.sim.oracle import Oracle
+from tests.sim.scaling import Adviser, check_sizes, elasticity
 from tests.sim.user import User
 from tests.sim.workers import Chances, FakeWorker, Lease
 
@@ -68,6 +69,7 @@ class World:
         self.disk = FakeDisk(seed)
         self.disk.make_folder("/log")
         self.durability = random.choice(("fsync", "fsync", "os"))
+        self._may_be_empty = seed % 5 == 3
         self.node_types = [self._node_type("default", "process"), self._node_type("io", "process")]
         self.chances = Chances(
             crash=random.choice((0, 0, 0.02, 0.1)),
@@ -78,6 +80,7 @@ class World:
         self.delay_ns = random.choice((0, 2_000_000))
         self.oracle = Oracle()
         self.user = User(self, random)
+        self._adviser = Adviser(self)
         self.workers: dict[int, FakeWorker] = {}
         self.core: EngineCore | None = None
         self.kills_left = random.choice((0, 1, 3))
@@ -93,7 +96,7 @@ class World:
         low = self.random.choice((1, 2))
         return {
             "name": name,
-            "workers_min": low,
+            "workers_min": 0 if self._may_be_empty else low,
             "workers_max": low + self.random.choice((0, 1)),
             "mode": mode,
             "slots": 1,
@@ -102,6 +105,7 @@ class World:
             "recycle_rss_bytes": None,
             "grace_ns": 20_000_000,
             **guards(self.seed, name),
+            **elasticity(self.seed, name),
         }
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -197,6 +201,7 @@ class World:
             self._does[type(effect)](self, effect)
         self.core.check_invariants()
         self.oracle.check_scheduler(self.core)
+        check_sizes(self.core)
         if self.core.unfinished and not self._turn_asked:
             self._turn_asked = True
             self._meddle(self.core)
@@ -330,6 +335,7 @@ class World:
         fx.Tell: _tell,
         fx.WakeAt: _wake,
         fx.Announce: _nothing,
+        fx.Scaled: lambda self, effect: self._adviser.asked(effect),
         fx.ForgetRun: _nothing,
         fx.Refuse: _refused,
         log.WriteLog: _write,

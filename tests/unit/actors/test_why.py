@@ -36,7 +36,7 @@ def test_a_retry_has_a_time() -> None:
 def test_a_pool_that_cannot_start_says_what_is_wrong() -> None:
     rig = Rig(boot=False)
     rig.submit(1)
-    assert why(rig) == "it is ready: 1 task waits for node type 'default'; busy workers: 0 of 1"
+    assert why(rig) == "it is ready: 1 task waits for node type 'default'; busy workers: 0 of 1; 1 worker starts"
     rig.say(msg.WorkerCannotBoot(rig.workers[0], "ModuleNotFoundError: x"))
     assert "ModuleNotFoundError: x" in why(rig)
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from actors.protocol import limits
-from actors.protocol.effects import Tell
+from actors.protocol.effects import Scaled, Tell
 from runtime.host.teller import Teller
 
 
@@ -75,4 +75,11 @@ def test_announcements_go_at_once_on_the_control_lane() -> None:
     told, heard = teller()
     told.announce("MS206", "full")
     assert heard.bodies == [("Y", ["full", "MS206"])]
+    assert heard.frames[0][1]
+
+
+def test_a_step_in_size_is_told_at_once_with_its_reason() -> None:
+    told, heard = teller()
+    told.scaled(Scaled("cpu", 0, 2, "9 tasks wait and there is no worker"))
+    assert heard.bodies == [("Y", ["9 tasks wait and there is no worker", "scaled", ["cpu", 0, 2, 0, None]])]
     assert heard.frames[0][1]

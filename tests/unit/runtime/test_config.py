@@ -22,10 +22,10 @@ from runtime.config import (
     Retry,
     RetryBudget,
     RuntimeConfig,
-    main_script,
     seconds_to_ns,
 )
 from runtime.errors import ConfigurationError, UnknownNodeType
+from runtime.script import main_script
 
 
 def test_times_become_integer_nanoseconds() -> None:
@@ -47,8 +47,10 @@ def test_node_type_on_the_wire() -> None:
         "grace_ns": 250_000_000,
         "retry_budget": None,
         "breaker": None,
+        "cooldown_ns": 15_000_000_000,
     }
     assert NodeType("cpu", workers=2).workers_range == (2, 2)
+    assert NodeType("cpu", workers=(0, 2)).workers_range == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,12 @@ def test_node_type_on_the_wire() -> None:
         {"name": 5},
         {"workers": 0},
         {"workers": (3, 2)},
+        {"workers": (-1, 2)},
+        {"workers": (0, 0)},
+        {"cooldown": 0},
+        {"cooldown": 86_401},
+        {"cooldown": "soon"},
+        {"cooldown": float("nan")},
         {"mode": "threads"},
         {"concurrency": -1},
         {"prefetch": 0},
@@ -175,3 +183,20 @@ def test_settings_survive_pickling() -> None:
         Priority.HIGH,
     ):
         assert pickle.loads(pickle.dumps(value)) == value
+
+
+async def _later(step: object) -> None:
+    """No answer at once."""
+
+
+@pytest.mark.parametrize("on_scale", [3, "f", _later])
+def test_on_scale_must_be_a_function_that_answers_at_once(tmp_path: Path, on_scale: Any) -> None:
+    with pytest.raises(ConfigurationError, match="on_scale must be a function, and no coroutine") as refused:
+        RuntimeConfig(str(tmp_path), on_scale=on_scale, durability="some")  # type: ignore[arg-type]
+    assert "durability" in str(refused.value), "all problems at once"
+
+
+def test_pools_ask_only_where_there_is_a_function(tmp_path: Path) -> None:
+    for on_scale, asks in ((None, False), (print, True)):
+        (wire,) = RuntimeConfig(str(tmp_path), on_scale=on_scale).to_wire()["node_types"]
+        assert wire["asks_scale"] is asks
