@@ -63,6 +63,8 @@ class Giving:
         self.guards = Guards()
         self.due: Timers[str] = Timers()
         """When a rate or a breaker lets something start again, by scope; monotonic clock."""
+        self._first: dict[str, int] = {}
+        """Class of what the timer of a rate was set for: what is no better does not overtake it."""
         self._counted = False
         self._gated = False
         self._now_ns = 0
@@ -94,6 +96,7 @@ class Giving:
                 per_s, burst = policy.rates.get(key, (None, 1))
                 self.rates.set(key, per_s, burst, now_ns)
                 self.due.cancel(f"{RATE}:{key}")
+                self._first.pop(f"{RATE}:{key}", None)
                 free.append(f"{RATE}:{key}")
         free += before.paused - policy.paused
         self._gated = bool(policy.quotas or policy.rates or policy.paused)
@@ -188,7 +191,13 @@ class Giving:
         return count, scope
 
     def _within_limits(self, kind: Kind, wanted: int) -> tuple[int, str]:
-        """What quotas and rates let start."""
+        """What quotas and rates let start.
+
+        What a rate has no room for has its turn when there is room: until then, nothing of its class or a worse one
+        takes what it waits for. Else a dear task would wait for as long as there are cheap ones.
+        """
+        if kind.rate_key is not None and self._first.get(f"{RATE}:{kind.rate_key}", len(PRIORITIES)) <= kind.priority:
+            return 0, f"{RATE}:{kind.rate_key}"
         count, scope = self.quotas.take(kind, wanted) if self._counted else (wanted, "")
         if count and kind.rate_key is not None:
             allowed, next_ns = self.rates.take(kind, count, self._now_ns)
@@ -196,6 +205,7 @@ class Giving:
                 self._give_back(kind, count - allowed)
                 scope = f"{RATE}:{kind.rate_key}"
                 self.due.set(scope, next_ns)
+                self._first[scope] = kind.priority
                 return allowed, scope
         return count, scope
 
@@ -257,7 +267,10 @@ class Giving:
     def fire(self, now_ns: int) -> None:
         """Let what waits for a rate or a breaker try again whose time came."""
         self._now_ns = now_ns
-        self._free(self.due.pop_due(now_ns))
+        scopes = self.due.pop_due(now_ns)
+        for scope in scopes:
+            self._first.pop(scope, None)
+        self._free(scopes)
 
     # --- questions ------------------------------------------------------------------------------------------------
 

@@ -193,3 +193,29 @@ def test_what_was_being_cancelled_when_the_engine_died_holds_no_place() -> None:
     replay.finish(rig.now_ns, rig.now_ns, {"pid": 1}, rig.records[-1].lsn + 1)
     scheduler.check_invariants()
     assert scheduler.giving.quotas.held("key:printer") == 0
+
+
+def test_a_dear_task_of_a_rate_is_not_overtaken_for_ever_by_cheap_ones() -> None:
+    """Twice as much comes as the rate lets through, and each of it is a tenant of its own."""
+    rig = rig_with({"rates": {"api": [10.0, 10]}}, prefetch=64)
+    submit(rig, 15, tenant="early", rate_key="api")
+    submit(rig, 1, first=16, tenant="dear", rate_key="api", rate_cost=10.0)
+    for tick in range(40):
+        submit(rig, 2, first=100 + 2 * tick, tenant=f"t{tick}", rate_key="api")
+        rig.later(100_000_000)
+        if any(lease.kind.tenant == "dear" for lease in rig.taken(fx.LeaseWork)):
+            break
+    else:
+        raise AssertionError("it did not start within four seconds, nor would it have")
+    assert tick <= 25
+
+
+def test_what_waits_for_a_rate_lets_better_classes_before() -> None:
+    rig = rig_with({"rates": {"api": [1.0, 10]}}, prefetch=64)
+    submit(rig, 5, rate_key="api")
+    submit(rig, 1, first=6, rate_key="api", rate_cost=10.0)
+    rig.leases()
+    submit(rig, 1, first=7, rate_key="api")
+    assert rig.leases() == []
+    submit(rig, 1, first=8, rate_key="api", priority="high")
+    assert len(rig.leases()) == 1
