@@ -203,11 +203,13 @@ def test_a_dear_task_of_a_rate_is_not_overtaken_for_ever_by_cheap_ones() -> None
     for tick in range(40):
         submit(rig, 2, first=100 + 2 * tick, tenant=f"t{tick}", rate_key="api")
         rig.later(100_000_000)
-        if any(lease.kind.tenant == "dear" for lease in rig.taken(fx.LeaseWork)):
-            break
-    else:
-        raise AssertionError("it did not start within four seconds, nor would it have")
-    assert tick <= 25
+        leased = rig.taken(fx.LeaseWork)
+        for lease in leased:
+            for place, node in enumerate(lease.nodes):
+                rig.succeed(lease.worker, lease.serial + place, node, run=lease.run.no)
+        if any(lease.kind.tenant == "dear" for lease in leased):
+            return
+    raise AssertionError("it did not start within four seconds, of which the rate needs one")
 
 
 def test_what_waits_for_a_rate_lets_better_classes_before() -> None:
