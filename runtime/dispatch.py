@@ -75,9 +75,9 @@ class Plan:
         return kind
 
     def number(self, shape: Shape) -> int:
-        """Its number in the session; defined when it is first asked for."""
+        """Its number in the session, for now; defined when it is first asked for, or was given up."""
         number = self.numbers.get(shape, _UNKNOWN)
-        if number < 0:
+        if number < self.dispatch.client.kinds_from:
             number = self.numbers[shape] = self.dispatch.client.define(self.kind(shape))
         return number
 
@@ -178,13 +178,13 @@ class Dispatch:
             return self._send_call(make, plan, args, kwargs, times)
         if len(args) == 1:
             item = self.codec.encode(args[0], pickle=plan.pickle, blob_key=ANY_KEY)
-            if plan.one < 0:
+            if plan.one < self.client.kinds_from:
                 plan.one = plan.number("one")
             return self.client.send_task(plan.one, item, make(self.client))
         item = self.codec.encode_list(list(args), pickle=plan.pickle, blob_key=ANY_KEY)
         if len(item) > ITEM_BYTES_MAX:
             refuse_long_item(len(item))
-        if plan.many < 0:
+        if plan.many < self.client.kinds_from:
             plan.many = plan.number("args")
         return self.client.send_task(plan.many, item, make(self.client))
 

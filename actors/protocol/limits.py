@@ -191,8 +191,9 @@ MAP_PULL_NS: Final = 1_000_000
 """How long a `map` collects a chunk from an iterable that is not known to be fast."""
 MAP_CHUNK_NS: Final = 20_000_000
 """Work in a chunk by the measured rate of results: some per wake-up, yet few to take back when the caller stops."""
-FACE_KINDS_MAX: Final = KINDS_MAX
-"""Functions, with options, that one runtime remembers the kind numbers of."""
+FACE_KINDS_MAX: Final = KINDS_MAX // 2
+"""Functions, with options, that one runtime remembers the kind numbers of; those that came first are given up by the
+half. Half of KINDS_MAX, so that the engine has as many for what waits of earlier ones."""
 PLANS_MAX: Final = 4096
 """Functions, or tasks with changed options, that a set of options or a flow remembers; then they are looked at anew."""
 OPTION_SETS_MAX: Final = 4096
