@@ -30,7 +30,7 @@ from runtime.engine import new_client
 from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.registry import TaskRegistry
-from runtime.scheduling import Rate, Scheduling, SchedulingStatus, ask_change, ask_policy, row_of
+from runtime.scheduling import Rate, Scheduling, SchedulingStatus, ask_change, ask_entry, ask_policy
 from runtime.views import Request, RunStatus
 
 A = TypeVar("A", bound=AsyncHandle)
@@ -192,7 +192,7 @@ class AsyncRuntime(AsyncSubmitter):
         Returns:
             What stands now.
         """
-        return await self._scheduling(ask_change(quotas={scope: limit}))
+        return await self._scheduling(ask_entry("quotas", scope, limit))
 
     async def set_weight(self, tenant: str, weight: float | None) -> SchedulingStatus:
         """Set how many turns a tenant gets for one of a tenant of weight 1; see `runtime.engine.Runtime.set_weight`.
@@ -204,7 +204,7 @@ class AsyncRuntime(AsyncSubmitter):
         Returns:
             What stands now.
         """
-        return await self._scheduling(ask_change(weights={tenant: weight}))
+        return await self._scheduling(ask_entry("weights", tenant, weight))
 
     async def set_rate(self, key: str, rate: Rate | None) -> SchedulingStatus:
         """Set how often tasks of a rate key may start; see `runtime.engine.Runtime.set_rate`.
@@ -216,7 +216,7 @@ class AsyncRuntime(AsyncSubmitter):
         Returns:
             What stands now.
         """
-        return await self._scheduling(ask_change(rates={key: row_of(rate)}))
+        return await self._scheduling(ask_entry("rates", key, rate))
 
     async def pause(self, *scopes: str) -> SchedulingStatus:
         """Start nothing more of these scopes until `resume`; see `runtime.engine.Runtime.pause`.
