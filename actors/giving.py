@@ -281,18 +281,30 @@ class Giving:
 
     def reason(self, scope: str, now_ns: int) -> str:
         """Why nothing of a scope starts, in words."""
-        if scope in self.policy.paused:
-            return f"{scope} is paused"
         word, _, name = scope.partition(":")
         if word == BREAKER:
             return self.guards.reason(name, now_ns)
+        called = scope if name else f"{scope} (the default tenant)"
+        if scope in self.policy.paused:
+            return f"{called} is paused"
         limit = self.policy.quotas.get(scope)
         if limit is not None:
-            return f"{self.quotas.held(scope)} of {limit} places of {scope} are taken"
+            return f"{self.quotas.held(scope):,} of {limit:,} places of {called} are taken"
         due_ns = self.due.due_ns(scope)
         if due_ns is not None:
-            return f"{scope} is used up; it lets the next start in {max(0, due_ns - now_ns) / 1e9:.3f} s"
-        return f"{scope} has no room"
+            return f"{called} is used up; it lets the next start in {max(0, due_ns - now_ns) / 1e9:.3f} s"
+        return f"{called} has no room"
+
+    def hindrance(self, kind: Kind, now_ns: int) -> str:
+        """Why a node of this kind would be held back if a worker had room for it, in words; empty when it would not."""
+        for scope in scopes_of(kind):
+            if scope in self.policy.paused or (scope in self.policy.quotas and not self.quotas.room(scope)):
+                return self.reason(scope, now_ns)
+        guard = self.guards.tripped.get(kind.node_type)
+        if guard is not None and guard.breaker is not None and guard.breaker.until_ns(now_ns) is not None:
+            return self.guards.reason(kind.node_type, now_ns)
+        wait_ns = self.rates.next_ns(kind, now_ns) - now_ns
+        return f"{RATE}:{kind.rate_key} is used up; it would start in {wait_ns / 1e9:.3f} s" if wait_ns > 0 else ""
 
     def held_back(self) -> Iterator[tuple[str, int]]:
         """Scopes that hold work back, with how many nodes."""
