@@ -181,10 +181,7 @@ class Scheduler:
         return found
 
     def _kinds_in_use(self, more: Iterable[Kind]) -> set[Kind]:
-        """All that an open run, a session or a block that waits for its attempt refers to.
-
-        What only runs refer to that have ended is given up: no worker gets it, and an equal kind may be another one.
-        """
+        """All that an open run, a session or a waiting block refers to; of ended runs no worker gets a kind again."""
         used = {*more, *self.session_kinds.values()}
         for run in self.book.live.values():
             used.update(run.kinds)

@@ -79,10 +79,11 @@ def test_a_run_counts_what_runs_and_what_waits() -> None:
 
 
 def rig_with(policy: dict[str, Any]) -> Rig:
-    """One worker that takes one task, which it has."""
+    """One worker that has no room: one task runs there and another is next."""
     rig = Rig(node_type(prefetch=1), scheduler=Scheduler(["default"], policy=policy))
     submit(rig, 1)
-    assert len(rig.leases()) == 1
+    submit(rig, 2, priority="high", rate_key="api")
+    assert len(rig.leases()) == 2
     return rig
 
 
@@ -105,16 +106,16 @@ def test_what_would_not_start_is_told_while_no_worker_has_room(
 ) -> None:
     rig = rig_with({**policy, "paused": []})
     rig.ask("policy", change={"pause": policy.get("paused", [])})
-    submit(rig, 2, **options)
-    assert rig.ask("why", run="s-2")["text"] == f"it is held back: {reason}"
+    submit(rig, 3, **options)
+    assert rig.ask("why", run="s-3")["text"] == f"it is held back: {reason}"
 
 
 def test_a_used_up_rate_is_told_while_no_worker_has_room() -> None:
     rig = rig_with({"rates": {"api": [0.5, 1]}})
-    submit(rig, 2, rate_key="api", priority="high")
-    assert len(rig.leases()) == 1
     submit(rig, 3, rate_key="api")
-    assert rig.ask("why", run="s-3")["text"].startswith("it is held back: rate:api is used up; it would start in 2.0")
+    assert rig.ask("why", run="s-3")["text"].startswith(
+        "it is held back: rate:api is used up; it would start in 2.000 s"
+    )
 
 
 def test_what_a_rate_lets_go_at_this_moment_is_not_said_to_be_ready() -> None:
@@ -123,12 +124,14 @@ def test_what_a_rate_lets_go_at_this_moment_is_not_said_to_be_ready() -> None:
     for seq in range(1, 4):
         submit(rig, seq, rate_key="api")
     rig.now_ns += 1_000_000_000
-    assert rig.ask("why", run="s-3")["text"].startswith("it is held back: rate:api is used up")
+    rig.say(msg.TimePassed(), msg.Queried("s", 1, "why", {"run": "s-3"}))
+    ((_, answer, _),) = rig.told("Q")
+    assert answer["text"].startswith("it is held back: rate:api is used up")
 
 
 def test_a_place_among_others_is_told() -> None:
     rig = rig_with({})
-    for seq in (2, 3, 4):
+    for seq in (3, 4):
         submit(rig, seq, tenant="acme", priority="low")
     assert rig.ask("why", run="s-4")["text"] == (
         "it is ready: 2 tasks wait for node type 'default'; it is of class low of tenant 'acme', "
@@ -151,7 +154,7 @@ def test_where_nothing_runs_the_first_that_waits_is_named() -> None:
 
 def test_a_class_that_was_set_is_told_whatever_it_waits_for() -> None:
     rig = rig_with({})
-    rows = [[2, 1, 2, rig.wall_ns + 10**12]]
+    rows = [[3, 1, 3, rig.wall_ns + 10**12]]
     rig.say(msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
-    assert rig.ask("priority", run="s-2", priority="high") == {"changed": True}
-    assert rig.ask("why", run="s-2")["text"].endswith("; its priority was set to high")
+    assert rig.ask("priority", run="s-3", priority="high") == {"changed": True}
+    assert rig.ask("why", run="s-3")["text"].endswith("; its priority was set to high")
