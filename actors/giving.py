@@ -88,21 +88,20 @@ class Giving:
             for run in live:
                 for node in (*where(run.state, LEASED), *where(run.state, CANCELLING)):
                     self.quotas.take(run.kind(node), 1)
-        free = [scope for scope in {**before.quotas, **policy.quotas} if self._set_quota(scope)]
+        free = [scope for scope in _changed(before.quotas, policy.quotas) if self._set_quota(scope)]
         if not policy.quotas:
             self.quotas, self._counted = Quotas(), False
-        for key in {**before.rates, **policy.rates}:
-            if before.rates.get(key) != policy.rates.get(key):
-                per_s, burst = policy.rates.get(key, (None, 1))
-                self.rates.set(key, per_s, burst, now_ns)
-                self.due.cancel(f"{RATE}:{key}")
-                self._first.pop(f"{RATE}:{key}", None)
-                free.append(f"{RATE}:{key}")
+        for key in _changed(before.rates, policy.rates):
+            per_s, burst = policy.rates.get(key, (None, 1))
+            self.rates.set(key, per_s, burst, now_ns)
+            self.due.cancel(f"{RATE}:{key}")
+            self._first.pop(f"{RATE}:{key}", None)
+            free.append(f"{RATE}:{key}")
         free += before.paused - policy.paused
         self._gated = bool(policy.quotas or policy.rates or policy.paused)
         for queue in self.ready.values():
             queue.ageing_ns = policy.ageing_ns
-            for tenant in {**before.weights, **policy.weights}:
+            for tenant in _changed(before.weights, policy.weights):
                 queue.set_weight(tenant, policy.weights.get(tenant, 1.0))
             for scope in sorted(policy.paused - before.paused):
                 queue.block(scope, now_ns)
@@ -324,6 +323,12 @@ class Giving:
             )
             if leased != self.quotas.held(scope):
                 raise InvariantBroken(f"{scope}: {self.quotas.held(scope)} places are held, {leased} nodes are leased")
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Entries that were not as they are, or are no more."""
+    changed = [name for name, value in after.items() if before.get(name) != value]
+    return changed + [name for name in before if name not in after]
 
 
 def _add(pieces: list[tuple[Run, Kind, Sequence[int]]], piece: tuple[Run, Kind, Sequence[int]]) -> None:
