@@ -234,7 +234,7 @@ RING_REREADS_MAX: Final = 20_000
 
 # --- commands -----------------------------------------------------------------------------------------------------
 COMMANDS_OPEN_MAX: Final = 8
-"""Callers at the socket of a state folder at once: people and their scripts; more are hung up on."""
+"""Callers at the socket of a state folder at once: people and their scripts; more call again."""
 COMMAND_BYTES_MAX: Final = 64 * KIB
 """A question of one of them: some dozen scopes with the longest names."""
 COMMAND_WAIT_NS: Final = 5_000_000_000
