@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, Final
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, HandlerRefused
+from actors.protocol.errors import ConfigurationError, HandlerRefused, PayloadError
 from actors.protocol.graph import encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import SHARING, Shape
@@ -280,7 +281,11 @@ class Dispatch:
         columns = times.columns(plan.expires_ns)
         codec = Codec(UnwrittenBlobs()) if large else self.codec
         item = encode_call(codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
-        claim = key.claim(kind["handler"], kind["shape"], item)
+        told_apart = item
+        if plan.pickle:
+            with suppress(PayloadError):  # equal values may be pickled differently: sets, and what is shared
+                told_apart = encode_call(codec, args, kwargs, blob_key=ANY_KEY)
+        claim = key.claim(kind["handler"], kind["shape"], told_apart)
 
         def frame(seq: int) -> bytes:
             run_key, stored = f"{client.session}-{seq}", item
