@@ -275,8 +275,9 @@ class Giving:
 
     def position(self, run: Run, node: int, now_ns: int) -> Position | None:
         """Where a READY node waits; None where it does not."""
-        queue = self.ready.get(run.kind(node).node_type)
-        return None if queue is None else queue.position(run, node, now_ns, flow_of(run))
+        kind = run.kind(node)
+        queue = self.ready.get(kind.node_type)
+        return None if queue is None else queue.position(run, node, now_ns, flow_of(run), {kind.tenant})
 
     def reason(self, scope: str, now_ns: int) -> str:
         """Why nothing of a scope starts, in words."""
