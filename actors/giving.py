@@ -344,9 +344,11 @@ def _add(pieces: list[tuple[Run, Kind, Sequence[int]]], piece: tuple[Run, Kind, 
 def flow_of(run: Run) -> Hashable:
     """What is served in turn inside a tenant: each graph for itself, and of a session its single tasks and its maps.
 
-    The chunks of a map are runs; if they took turns among each other, they would be given out in crumbs.
+    The chunks of a map are runs; if they took turns among each other, they would be given out in crumbs. A task with an
+    idempotency key is a graph of one node, and still a single task of its session: ten thousand of them are one lane,
+    and have together the turns of one graph. What it adds to its run waits when it has ended: then that is a graph.
     """
-    if run.is_graph:
+    if run.is_graph and run.size > 1:
         return run.no
     return (run.session,) if run.is_map else run.session
 

@@ -10,6 +10,8 @@ import pytest
 
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
+from actors.protocol.graph import decode, encode
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from actors.scheduler import Scheduler
@@ -221,3 +223,32 @@ def test_what_waits_for_a_rate_lets_better_classes_before() -> None:
     assert rig.leases() == []
     submit(rig, 1, first=8, rate_key="api", priority="high")
     assert len(rig.leases()) == 1
+
+
+def graph(rig: Rig, seq: int, size: int, **options: Any) -> None:
+    builder = GraphBuilder()
+    for _ in range(size):
+        builder.add(0, [])
+    raw = encode(builder.finish(), {"kinds": [kind("parents", **options)], "name": "graph"})
+    header, columns = decode(raw)
+    rig.say(msg.GraphSubmitted("s", seq, header, columns, raw))
+
+
+def test_tasks_that_are_graphs_of_one_node_take_the_turns_of_one() -> None:
+    """Else whoever names keys would have a turn for each of its tasks, and each would be looked at at each release."""
+    rig = rig_with({}, prefetch=2)
+    rig.core.scheduler.change_policy({"pause": ["class:normal"]})
+    for seq in range(1, 41):
+        graph(rig, seq, 1)
+    graph(rig, 41, 40)
+    levels = rig.core.scheduler.ready["default"]._levels
+    assert len([*levels[2].found()]) == 2
+    order: list[bool] = []
+    rig.ask("policy", change={"resume": ["class:normal"]})
+    while leased := rig.taken(fx.LeaseWork):
+        for lease in leased:
+            for place, node in enumerate(lease.nodes):
+                order.append(lease.run.base_size > 1)
+                rig.succeed(lease.worker, lease.serial + place, node, run=lease.run.no)
+    assert len(order) == 80
+    assert 15 <= sum(order[:40]) <= 25
