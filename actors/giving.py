@@ -32,6 +32,7 @@ from actors.policy.rates import Rates
 from actors.policy.scopes import RATE, scopes_of
 from actors.policy.timers import Timers
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken
 from actors.protocol.kinds import PRIORITIES, Kind
@@ -193,7 +194,8 @@ class Giving:
         """What quotas and rates let start.
 
         What a rate has no room for has its turn when there is room: until then, nothing of its class or a worse one
-        takes what it waits for. Else a dear task would wait for as long as there are cheap ones.
+        takes what it waits for. Else a dear task would wait for as long as there are cheap ones. It may be cancelled
+        meanwhile, so where it is long until then, the room is given out anew from time to time.
         """
         if kind.rate_key is not None and self._first.get(f"{RATE}:{kind.rate_key}", len(PRIORITIES)) <= kind.priority:
             return 0, f"{RATE}:{kind.rate_key}"
@@ -203,7 +205,7 @@ class Giving:
             if allowed < count:
                 self._give_back(kind, count - allowed)
                 scope = f"{RATE}:{kind.rate_key}"
-                self.due.set(scope, next_ns)
+                self.due.set(scope, min(next_ns, self._now_ns + limits.RATE_LOOK_NS))
                 self._first[scope] = kind.priority
                 return allowed, scope
         return count, scope
@@ -246,6 +248,13 @@ class Giving:
     def drop(self, node_type: str, run: Run) -> None:
         """Nothing that waits of this run is READY any more."""
         self.ready[node_type].drop_run(run, flow_of(run))
+
+    def withdraw(self, run: Run, node: int | None) -> None:
+        """What waits of a run, or one node, is about to end. Where a rate counts it leaves the queue: in its turn it
+        would take of the rate, or wait for room that nobody needs any more, and others behind it."""
+        kinds = () if not self.policy.rates else run.kinds if node is None else (run.kind(node),)
+        for node_type in {kind.node_type for kind in kinds if kind.rate_key in self.policy.rates}:
+            self.ready[node_type].drop_run(run, flow_of(run), node)
 
     def exchange(self, run: Run, node: int | None, kinds: Mapping[Kind, Kind], class_: int) -> None:
         """The run's nodes, or one, are about to be of other kinds, which are of this class.
@@ -292,7 +301,7 @@ class Giving:
             return f"{self.quotas.held(scope):,} of {limit:,} places of {called} are taken"
         due_ns = self.due.due_ns(scope)
         if due_ns is not None:
-            return f"{called} is used up; it lets the next start in {max(0, due_ns - now_ns) / 1e9:.3f} s"
+            return f"{called} keeps its room for what was before it; that is looked at in {_seconds(due_ns - now_ns)}"
         return f"{called} has no room"
 
     def hindrance(self, kind: Kind, now_ns: int) -> str:
@@ -304,7 +313,7 @@ class Giving:
         if guard is not None and guard.breaker is not None and guard.breaker.until_ns(now_ns) is not None:
             return self.guards.reason(kind.node_type, now_ns)
         wait_ns = self.rates.next_ns(kind, now_ns) - now_ns
-        return f"{RATE}:{kind.rate_key} is used up; it would start in {wait_ns / 1e9:.3f} s" if wait_ns > 0 else ""
+        return f"{RATE}:{kind.rate_key} is used up; it has room in {_seconds(wait_ns)}" if wait_ns > 0 else ""
 
     def held_back(self) -> Iterator[tuple[str, int]]:
         """Scopes that hold work back, with how many nodes."""
@@ -324,6 +333,10 @@ class Giving:
             )
             if leased != self.quotas.held(scope):
                 raise InvariantBroken(f"{scope}: {self.quotas.held(scope)} places are held, {leased} nodes are leased")
+
+
+def _seconds(ns: int) -> str:
+    return f"{max(0, ns) / 1e9:,.3f} s"
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors import timetable
 from actors.at_workers import holder_of, split_counts
 from actors.policy.lanes import Position
+from actors.policy.scopes import RATE
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.moments import moment
 from actors.protocol.states import NodeState
@@ -113,7 +114,9 @@ class Reasons:
         giving = self._core.scheduler.giving
         place = giving.position(run, node, self._now_ns)
         blocked_by = "" if place is None else place.blocked_by
-        held_back = giving.reason(blocked_by, self._now_ns) if blocked_by else giving.hindrance(kind, self._now_ns)
+        held_back = "" if blocked_by and not blocked_by.startswith(RATE) else giving.hindrance(kind, self._now_ns)
+        if blocked_by and not held_back:
+            held_back = giving.reason(blocked_by, self._now_ns)
         if held_back:
             return f"it is held back: {held_back}{self._expiry(run, node)}"
         waiting = counted(len(giving.ready[kind.node_type]), "task waits", "tasks wait")

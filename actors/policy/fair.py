@@ -295,10 +295,10 @@ class FairQueue(Generic[R]):
                 found.credit = min(found.credit, QUANTUM * max(1.0, weight))
                 found.weight = weight
 
-    def drop_run(self, run: R, flow: Hashable = None) -> int:
-        """Forget all that waits of a run, held back or not; returns how many nodes. Looks at all segments, or at those
-        of the flow that is named."""
-        return sum(count for _, _, count in self._extract(run, flow))
+    def drop_run(self, run: R, flow: Hashable = None, node: int | None = None) -> int:
+        """Forget all that waits of a run, or one node, held back or not; returns how many nodes. Looks at all segments,
+        or at those of the flow that is named."""
+        return sum(count for _, _, count in self._extract(run, flow, node=node))
 
     def reprioritize(
         self, run: R, class_: int, flow: Hashable = None, kinds: Mapping[Kind, Kind] = ALIKE, node: int | None = None

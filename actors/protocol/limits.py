@@ -134,6 +134,9 @@ MESSAGE_CHARS_MAX: Final = 4_000
 # --- who runs next ------------------------------------------------------------------------------------------------
 SCOPES_LIMITED_MAX: Final = KINDS_MAX
 """Scopes that have a quota, and keys that have a rate, in one engine: a kind in use has at most one key of each."""
+RATE_LOOK_NS: Final = 1_000_000_000
+"""Between two looks at who is the next of a rate: a task that waits longer than this for room may be cancelled, and
+others wait for it. A look costs 5 us for each run or tenant that waits for the rate."""
 BREAKER_WINDOW_NS: Final = 10_000_000_000
 """How far back a circuit breaker looks; equal to RESTART_WINDOW_NS, since both ask whether something is broken now."""
 BREAKER_SLICES: Final = 10

@@ -115,7 +115,7 @@ def test_a_rate_lets_start_what_is_due_and_is_kept_over_a_restart() -> None:
     rig = rig_with({"rates": {"bank": [1.0, 2]}})
     submit(rig, 5, rate_key="bank")
     assert len(rig.leases()) == 2
-    assert "rate:bank is used up; it lets the next start in 1.0" in rig.ask("why", run="s-5")["text"]
+    assert "rate:bank is used up; it has room in 1.0" in rig.ask("why", run="s-5")["text"]
     rig.later(999_999_000)
     assert rig.leases() == []
     rig.later(1_000)
@@ -223,6 +223,35 @@ def test_what_waits_for_a_rate_lets_better_classes_before() -> None:
     assert rig.leases() == []
     submit(rig, 1, first=8, rate_key="api", priority="high")
     assert len(rig.leases()) == 1
+
+
+def test_who_waits_for_a_dear_task_does_not_wait_for_one_that_was_cancelled() -> None:
+    rig = rig_with({"rates": {"api": [1.0, 1000]}}, prefetch=64)
+    submit(rig, 5, tenant="early", rate_key="api")
+    submit(rig, 1, first=6, tenant="dear", rate_key="api", rate_cost=1000.0)
+    for worker, serial, node in rig.leases():
+        rig.succeed(worker, serial, node)
+    submit(rig, 1, first=7, tenant="cheap", rate_key="api")
+    assert rig.ask("why", run="s-6")["text"] == "it is held back: rate:api is used up; it has room in 5.000 s"
+    assert "keeps its room for what was before it" in rig.ask("why", run="s-7")["text"]
+    rig.later(1_000_000_000)
+    assert rig.leases() == []
+    rig.say(msg.CancelAsked("s", 9, "s-6", None))
+    rig.later(1_000_000_000)
+    assert len(rig.leases()) == 1
+
+
+def test_what_was_cancelled_or_expired_takes_nothing_of_a_rate() -> None:
+    rig = rig_with({"rates": {"api": [1.0, 1]}}, prefetch=64)
+    now = rig.wall_ns
+    rows = [[seq, 1, seq, None, now + 100_000_000 if seq % 2 else None] for seq in range(1, 40)]
+    rows.append([40, 1, 40])
+    rig.say(msg.KindDefined("s", 1, kind(rate_key="api")), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    assert len(rig.leases()) == 1
+    rig.say(*(msg.CancelAsked("s", seq, f"s-{seq}", None) for seq in range(2, 40, 2)))
+    rig.later(200_000_000)
+    rig.later(800_000_000)
+    assert [node for _, _, node in rig.leases()] == [39]
 
 
 def graph(rig: Rig, seq: int, size: int, **options: Any) -> None:

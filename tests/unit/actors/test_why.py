@@ -113,9 +113,7 @@ def test_what_would_not_start_is_told_while_no_worker_has_room(
 def test_a_used_up_rate_is_told_while_no_worker_has_room() -> None:
     rig = rig_with({"rates": {"api": [0.5, 1]}})
     submit(rig, 3, rate_key="api")
-    assert rig.ask("why", run="s-3")["text"].startswith(
-        "it is held back: rate:api is used up; it would start in 2.000 s"
-    )
+    assert rig.ask("why", run="s-3")["text"].startswith("it is held back: rate:api is used up; it has room in 2.000 s")
 
 
 def test_what_a_rate_lets_go_at_this_moment_is_not_said_to_be_ready() -> None:
