@@ -78,7 +78,7 @@ class Reasons:
         if node in run.rare.backoff_until:
             failed = f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_ns / 1e9:.3f} s"
             return failed + self._expiry(run, node)
-        when = f"{moment(self._wall_ns + wait_ns)} (in {wait_ns / 1e9:,.1f} s)"
+        when = f"{moment(self._wall_ns + wait_ns)} (in {wait_ns / 1e9:.1f} s)"
         return f"it waits for its time: {when}{self._expiry(run, node)}"
 
     @staticmethod
