@@ -51,6 +51,13 @@ def on_kind_defined(scheduler: Scheduler, message: msg.KindDefined) -> None:
     _define(scheduler, (message.session, message.kind_no), message.data)
 
 
+def on_kinds_given_up(scheduler: Scheduler, message: msg.KindsGivenUp) -> None:
+    """The session's kinds below a number are in use only by what was submitted of them."""
+    for kinds in (scheduler.session_kinds, scheduler.kinds_refused):
+        for key in [k for k in kinds if k[0] == message.session and k[1] < message.before]:
+            del kinds[key]
+
+
 def _define(scheduler: Scheduler, key: tuple[str, int], data: dict[str, Any]) -> MainspringError | None:
     """Why a kind is refused now; None when the session has it. Its definition is kept for the next attempt."""
     try:

@@ -90,6 +90,7 @@ class EngineCore:
         self._outbox: deque[fx.Tell] = deque()
         self._stalled: dict[str, Any] | None = None
         self._records: list[Record] = []
+        self._asked: list[msg.Queried] = []
         self._floor = 0
         self._wanted_lsn = 0
         self._effects: list[Any] = []
@@ -114,7 +115,7 @@ class EngineCore:
         if not queue or self.unfinished:
             queue.append(msg.TimePassed())
         for _ in range(ROUNDS_MAX):
-            queue = self._round(queue) or self._dispatch()
+            queue = self._round(queue) or self._dispatch() or self._answers()
             if not queue:
                 break
         return self._taken()
@@ -196,7 +197,6 @@ class EngineCore:
         to_supervisor: list[Any] = []
         to_pools: dict[str, list[Any]] = {}
         to_log: list[Any] = []
-        asked: list[msg.Queried] = []
         for message in queue:
             route = _ROUTES.get(type(message))
             if route is None:
@@ -210,7 +210,7 @@ class EngineCore:
             elif route == _SEVERAL:
                 self._sort_for_several(message, to_pools, to_scheduler, to_supervisor)
             elif route == _ASKED:
-                asked.append(message)
+                self._asked.append(message)
             else:
                 self._take(message)
         told: list[Any] = []
@@ -225,12 +225,18 @@ class EngineCore:
             told += self.supervisor.receive(to_supervisor, self._now_ns)
         if to_log:
             self._commit(to_log)
-        left = [m for m in told if not self._take(m)]
-        for question in asked:  # the answer knows what came with it: what workers were just seen to run
+        return [m for m in told if not self._take(m)]
+
+    def _answers(self) -> list[Any]:
+        """Answer what was asked. The answers know what came with the questions: what workers were just seen to run, and
+        what may start since and has found a worker or not."""
+        asked, self._asked = self._asked, []
+        left: list[Any] = []
+        for question in asked:
             for answer in self.queries.answer(question, self._now_ns, self._wall_ns):
                 left += [m for m in self.scheduler.taken() if not self._take(m)]  # what was changed is logged first
                 self._answer(answer)
-        return left
+        return left or (self._dispatch() if asked else left)
 
     def _sort_for_pool(self, message: Any, to_pools: dict[str, list[Any]]) -> None:
         if type(message) is msg.WorkerAdded:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -32,6 +32,7 @@ from actors.policy.rates import Rates
 from actors.policy.scopes import RATE, scopes_of
 from actors.policy.timers import Timers
 from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken
 from actors.protocol.kinds import PRIORITIES, Kind
@@ -63,6 +64,8 @@ class Giving:
         self.guards = Guards()
         self.due: Timers[str] = Timers()
         """When a rate or a breaker lets something start again, by scope; monotonic clock."""
+        self._first: dict[str, int] = {}
+        """Class of what the timer of a rate was set for: what is no better does not overtake it."""
         self._counted = False
         self._gated = False
         self._divided = False
@@ -87,21 +90,21 @@ class Giving:
             for run in live:
                 for node in (*where(run.state, LEASED), *where(run.state, CANCELLING)):
                     self.quotas.take(run.kind(node), 1)
-        free = [scope for scope in {**before.quotas, **policy.quotas} if self._set_quota(scope)]
+        free = [scope for scope in _changed(before.quotas, policy.quotas) if self._set_quota(scope)]
         if not policy.quotas:
             self.quotas, self._counted = Quotas(), False
-        for key in {**before.rates, **policy.rates}:
-            if before.rates.get(key) != policy.rates.get(key):
-                per_s, burst = policy.rates.get(key, (None, 1))
-                self.rates.set(key, per_s, burst, now_ns)
-                self.due.cancel(f"{RATE}:{key}")
-                free.append(f"{RATE}:{key}")
+        for key in _changed(before.rates, policy.rates):
+            per_s, burst = policy.rates.get(key, (None, 1))
+            self.rates.set(key, per_s, burst, now_ns)
+            self.due.cancel(f"{RATE}:{key}")
+            self._first.pop(f"{RATE}:{key}", None)
+            free.append(f"{RATE}:{key}")
         free += before.paused - policy.paused
         self._gated = bool(policy.quotas or policy.rates or policy.paused)
         self._divided = shares.divide(policy.shares)
         for queue in self.ready.values():
             queue.ageing_ns = policy.ageing_ns
-            for tenant in {**before.weights, **policy.weights}:
+            for tenant in _changed(before.weights, policy.weights):
                 queue.set_weight(tenant, policy.weights.get(tenant, 1.0))
             for scope in sorted(policy.paused - before.paused):
                 queue.block(scope, now_ns)
@@ -201,14 +204,22 @@ class Giving:
         return count, scope
 
     def _within_limits(self, kind: Kind, wanted: int) -> tuple[int, str]:
-        """What quotas and rates let start."""
+        """What quotas and rates let start.
+
+        What a rate has no room for has its turn when there is room: until then, nothing of its class or a worse one
+        takes what it waits for. Else a dear task would wait for as long as there are cheap ones. It may be cancelled
+        meanwhile, so where it is long until then, the room is given out anew from time to time.
+        """
+        if kind.rate_key is not None and self._first.get(f"{RATE}:{kind.rate_key}", len(PRIORITIES)) <= kind.priority:
+            return 0, f"{RATE}:{kind.rate_key}"
         count, scope = self.quotas.take(kind, wanted) if self._counted else (wanted, "")
         if count and kind.rate_key is not None:
             allowed, next_ns = self.rates.take(kind, count, self._now_ns)
             if allowed < count:
                 self._give_back(kind, count - allowed)
                 scope = f"{RATE}:{kind.rate_key}"
-                self.due.set(scope, next_ns)
+                self.due.set(scope, min(next_ns, self._now_ns + limits.RATE_LOOK_NS))
+                self._first[scope] = kind.priority
                 return allowed, scope
         return count, scope
 
@@ -251,6 +262,13 @@ class Giving:
         """Nothing that waits of this run is READY any more."""
         self.ready[node_type].drop_run(run, flow_of(run))
 
+    def withdraw(self, run: Run, node: int | None) -> None:
+        """What waits of a run, or one node, is about to end. Where a rate counts it leaves the queue: in its turn it
+        would take of the rate, or wait for room that nobody needs any more, and others behind it."""
+        kinds = () if not self.policy.rates else run.kinds if node is None else (run.kind(node),)
+        for node_type in {kind.node_type for kind in kinds if kind.rate_key in self.policy.rates}:
+            self.ready[node_type].drop_run(run, flow_of(run), node)
+
     def exchange(self, run: Run, node: int | None, kinds: Mapping[Kind, Kind], class_: int) -> None:
         """The run's nodes, or one, are about to be of other kinds, which are of this class.
 
@@ -270,29 +288,45 @@ class Giving:
     def fire(self, now_ns: int) -> None:
         """Let what waits for a rate or a breaker try again whose time came."""
         self._now_ns = now_ns
-        self._free(self.due.pop_due(now_ns))
+        scopes = self.due.pop_due(now_ns)
+        for scope in scopes:
+            self._first.pop(scope, None)
+        self._free(scopes)
 
     # --- questions ------------------------------------------------------------------------------------------------
 
     def position(self, run: Run, node: int, now_ns: int) -> Position | None:
         """Where a READY node waits; None where it does not."""
-        queue = self.ready.get(run.kind(node).node_type)
-        return None if queue is None else queue.position(run, node, now_ns, flow_of(run))
+        kind = run.kind(node)
+        queue = self.ready.get(kind.node_type)
+        return None if queue is None else queue.position(run, node, now_ns, flow_of(run), {kind.tenant})
 
     def reason(self, scope: str, now_ns: int) -> str:
         """Why nothing of a scope starts, in words."""
-        if scope in self.policy.paused:
-            return f"{scope} is paused"
         word, _, name = scope.partition(":")
         if word == BREAKER:
             return self.guards.reason(name, now_ns)
+        called = scope if name else f"{scope} (the default tenant)"
+        if scope in self.policy.paused:
+            return f"{called} is paused"
         limit = self.policy.quotas.get(scope)
         if limit is not None:
-            return f"{self.quotas.held(scope)} of {limit} places of {scope} are taken"
+            return f"{self.quotas.held(scope):,} of {limit:,} places of {called} are taken"
         due_ns = self.due.due_ns(scope)
         if due_ns is not None:
-            return f"{scope} is used up; it lets the next start in {max(0, due_ns - now_ns) / 1e9:.3f} s"
-        return f"{scope} has no room"
+            return f"{called} keeps its room for what was before it; that is looked at in {_seconds(due_ns - now_ns)}"
+        return f"{called} has no room"
+
+    def hindrance(self, kind: Kind, now_ns: int) -> str:
+        """Why a node of this kind would be held back if a worker had room for it, in words; empty when it would not."""
+        for scope in scopes_of(kind):
+            if scope in self.policy.paused or (scope in self.policy.quotas and not self.quotas.room(scope)):
+                return self.reason(scope, now_ns)
+        guard = self.guards.tripped.get(kind.node_type)
+        if guard is not None and guard.breaker is not None and guard.breaker.until_ns(now_ns) is not None:
+            return self.guards.reason(kind.node_type, now_ns)
+        wait_ns = self.rates.next_ns(kind, now_ns) - now_ns
+        return f"{RATE}:{kind.rate_key} is used up; it has room in {_seconds(wait_ns)}" if wait_ns > 0 else ""
 
     def held_back(self) -> Iterator[tuple[str, int]]:
         """Scopes that hold work back, with how many nodes."""
@@ -314,6 +348,16 @@ class Giving:
                 raise InvariantBroken(f"{scope}: {self.quotas.held(scope)} places are held, {leased} nodes are leased")
 
 
+def _seconds(ns: int) -> str:
+    return f"{max(0, ns) / 1e9:,.3f} s"
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Entries that were not as they are, or are no more."""
+    changed = [name for name, value in after.items() if before.get(name) != value]
+    return changed + [name for name in before if name not in after]
+
+
 def _add(pieces: list[tuple[Run, Kind, Sequence[int]]], piece: tuple[Run, Kind, Sequence[int]]) -> None:
     """Add a piece; to the last one, if it goes on with it."""
     run, kind, nodes = piece
@@ -326,9 +370,11 @@ def _add(pieces: list[tuple[Run, Kind, Sequence[int]]], piece: tuple[Run, Kind, 
 def flow_of(run: Run) -> Hashable:
     """What is served in turn inside a tenant: each graph for itself, and of a session its single tasks and its maps.
 
-    The chunks of a map are runs; if they took turns among each other, they would be given out in crumbs.
+    The chunks of a map are runs; if they took turns among each other, they would be given out in crumbs. A task with an
+    idempotency key is a graph of one node, and still a single task of its session: ten thousand of them are one lane,
+    and have together the turns of one graph. What it adds to its run waits when it has ended: then that is a graph.
     """
-    if run.is_graph:
+    if run.is_graph and run.size > 1:
         return run.no
     return (run.session,) if run.is_map else run.session
 

@@ -192,6 +192,7 @@ def end(
 def end_expired(scheduler: Scheduler, run: Run, node: int) -> None:
     """End a node that waits: nobody started it in time."""
     timetable.disarm(scheduler, run, node)
+    scheduler.giving.withdraw(run, node)
     run.stirred = True  # it may still be in the queue
     expired_ns = scheduler.wall_ns - scheduler.now_ns + abs(run.rare.expires[node])
     failure = {
@@ -316,6 +317,7 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
 
 def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:
     """Cancel what waits, and tell so; returns the leased nodes, which must be stopped."""
+    scheduler.giving.withdraw(run, node)
     for waiting in where(run.state, BACKOFF) if node is None else (node,):
         timetable.disarm(scheduler, run, waiting)
     told = range(run.size) if node is None else (node,)

@@ -115,6 +115,7 @@ class Queries:
     def _why(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
         node = self._node(run, message.args, own)
+        node = 0 if node is None and run.size == 1 else node
         reasons = Reasons(self._core, self._now_ns, self._wall_ns)
         return {"text": reasons.of_run(run) if node is None else reasons.of_node(run, node)}
 

@@ -181,9 +181,9 @@ class Scheduler:
         return found
 
     def _kinds_in_use(self, more: Iterable[Kind]) -> set[Kind]:
-        """All that a run, a session or a block that waits for its attempt refers to."""
+        """All that an open run, a session or a waiting block refers to; of ended runs no worker gets a kind again."""
         used = {*more, *self.session_kinds.values()}
-        for run in (*self.book.live.values(), *self.book.finished.values()):
+        for run in self.book.live.values():
             used.update(run.kinds)
             for _, kinds in run.rare.spawned.values():
                 used.update(kinds)
@@ -382,6 +382,7 @@ class Scheduler:
         msg.SessionOpened: admission.on_session_opened,
         msg.SessionLost: admission.on_session_lost,
         msg.KindDefined: admission.on_kind_defined,
+        msg.KindsGivenUp: admission.on_kinds_given_up,
         msg.TasksSubmitted: admission.on_tasks,
         msg.MapSubmitted: admission.on_map,
         msg.GraphSubmitted: admission.on_graph,

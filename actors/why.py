@@ -5,10 +5,13 @@ Only reads. Each sentence stands alone, says what is waited for, and names it: p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from actors import timetable
 from actors.at_workers import holder_of, split_counts
+from actors.policy.lanes import Position
+from actors.policy.scopes import RATE
 from actors.pool_size import held_back
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.moments import moment
@@ -41,7 +44,7 @@ class Reasons:
         self._wall_ns = wall_ns
 
     def of_run(self, run: Run) -> str:
-        """Of a run as a whole, and of the first node that has no handler."""
+        """Of a run as a whole, of the first node that has no handler and, where nothing runs, the first that waits."""
         if not run.open:
             return f"it ended: {run.run_state()}"
         runs = sum(found.run is run for found in self._core.running_nodes())
@@ -51,25 +54,22 @@ class Reasons:
             f"worker, a retry or their time, {counted(pending, 'waits', 'wait')} for parents"
         )
         text += self._class(run, -1)
-        parked = run.state.find(PARKED)
-        return text + (f"; node {run.node_id(parked)}: {self.of_node(run, parked)}" if parked >= 0 else "")
+        states = (PARKED,) if running else (PARKED, LEASED, READY, BACKOFF)
+        shown = next((node for state in states if (node := run.state.find(state)) >= 0), -1)
+        return text + (f"; node {run.node_id(shown)}: {self.of_node(run, shown)}" if shown >= 0 else "")
 
     def of_node(self, run: Run, node: int) -> str:
         """Of one node."""
         state = run.state[node]
-        if state == PENDING:
-            return self._of_pending(run, node)
-        if state == READY:
-            return self._of_ready(run, node) + self._class(run, node) + self._expiry(run, node)
-        if state == BACKOFF:
-            return self._of_waiting(run, node)
-        if state == PARKED:
-            return f"no handler: {run.rare.parked.get(node, '')}{self._expiry(run, node)}"
-        if state in (LEASED, CANCELLING):
-            return self._of_held(run, node)
+        tell = self._of_state.get(state)
+        if tell is not None:
+            return tell(self, run, node) + self._class(run, node)
         failure = run.failure(node)
         detail = f": {failure.get('message', '')}" if failure else ""
         return f"it ended: {NodeState(state).name.lower()}{detail}"
+
+    def _of_parked(self, run: Run, node: int) -> str:
+        return f"no handler: {run.rare.parked.get(node, '')}{self._expiry(run, node)}"
 
     def _of_waiting(self, run: Run, node: int) -> str:
         scheduler = self._core.scheduler
@@ -114,15 +114,23 @@ class Reasons:
             return "the engine is draining; it runs after the next start"
         giving = self._core.scheduler.giving
         place = giving.position(run, node, self._now_ns)
-        if place is not None and place.blocked_by:
-            return f"it is held back: {giving.reason(place.blocked_by, self._now_ns)}"
+        blocked_by = "" if place is None else place.blocked_by
+        obstacle = "" if blocked_by and not blocked_by.startswith(RATE) else giving.hindrance(kind, self._now_ns)
+        if blocked_by and not obstacle:
+            obstacle = giving.reason(blocked_by, self._now_ns)
+        if obstacle:
+            return f"it is held back: {obstacle}{self._expiry(run, node)}"
         waiting = counted(len(giving.ready[kind.node_type]), "task waits", "tasks wait")
         busy = sum(1 for worker in pool.workers.values() if worker.book.held)
-        text = f"it is ready: {waiting} for node type {kind.node_type!r}; busy workers: {busy} of {len(pool.workers)}"
+        text = (
+            f"it is ready: {waiting} for node type {kind.node_type!r}{_place(place)}; "
+            f"busy workers: {busy} of {len(pool.workers)}"
+        )
         if pool.wanted:
-            return f"{text}; {counted(pool.wanted, 'worker starts', 'workers start')}"
-        kept = held_back(pool)
-        return f"{text}; no worker is added: {kept}" if kept else text
+            text += f"; {counted(pool.wanted, 'worker starts', 'workers start')}"
+        elif kept := held_back(pool):
+            text += f"; no worker is added: {kept}"
+        return text + self._expiry(run, node)
 
     def _of_held(self, run: Run, node: int) -> str:
         """What is leased is held by a worker; inline, where there are none, it is only known what runs."""
@@ -136,4 +144,24 @@ class Reasons:
             since_s = (self._now_ns - runs.started_ns) / 1e9 if runs.started_ns else 0.0
             return f"it runs at {where}, for {max(0.0, since_s):.3f} s"
         ahead = 0 if holder is None else holder.ahead
-        return f"it waits at {where} behind {counted(ahead, 'task')}" if ahead else f"it is next at {where}"
+        text = f"it waits at {where} behind {counted(ahead, 'task')}" if ahead else f"it is next at {where}"
+        return text + self._expiry(run, node)
+
+    _of_state: Final[dict[int, Callable[[Any, Run, int], str]]] = {
+        PENDING: _of_pending,
+        READY: _of_ready,
+        BACKOFF: _of_waiting,
+        PARKED: _of_parked,
+        LEASED: _of_held,
+        CANCELLING: _of_held,
+    }
+
+
+def _place(place: Position | None) -> str:
+    """Where it stands among others, if there is something to say of that."""
+    if place is None:
+        return ""
+    before = f", {place.ahead_in_flow:,} of its own run or session before it" if place.ahead_in_flow else ""
+    tenant = f" of tenant {place.tenant!r}" if place.tenant else ""
+    class_ = PRIORITIES[place.class_]
+    return f"; it is of class {class_}{tenant}{before}" if before or tenant or class_ != "normal" else ""

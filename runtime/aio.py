@@ -31,7 +31,7 @@ from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.host.scaling import OnScale
 from runtime.registry import TaskRegistry
-from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_policy, row_of
+from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_entry, ask_policy
 from runtime.views import Request, RunStatus
 
 A = TypeVar("A", bound=AsyncHandle)
@@ -195,7 +195,7 @@ class AsyncRuntime(AsyncSubmitter):
         Returns:
             What stands now.
         """
-        return await self._scheduling(ask_change(quotas={scope: limit}))
+        return await self._scheduling(ask_entry("quotas", scope, limit))
 
     async def set_weight(self, tenant: str, weight: float | None) -> SchedulingStatus:
         """Set how many turns a tenant gets for one of a tenant of weight 1; see `runtime.engine.Runtime.set_weight`.
@@ -207,7 +207,7 @@ class AsyncRuntime(AsyncSubmitter):
         Returns:
             What stands now.
         """
-        return await self._scheduling(ask_change(weights={tenant: weight}))
+        return await self._scheduling(ask_entry("weights", tenant, weight))
 
     async def set_rate(self, key: str, rate: Rate | None) -> SchedulingStatus:
         """Set how often tasks of a rate key may start; see `runtime.engine.Runtime.set_rate`.
@@ -219,7 +219,7 @@ class AsyncRuntime(AsyncSubmitter):
         Returns:
             What stands now.
         """
-        return await self._scheduling(ask_change(rates={key: row_of(rate)}))
+        return await self._scheduling(ask_entry("rates", key, rate))
 
     async def set_share(self, priority: Priority | str, share: Share | None) -> SchedulingStatus:
         """Set what a priority class has of the slots; see `runtime.engine.Runtime.set_share`.
@@ -231,7 +231,7 @@ class AsyncRuntime(AsyncSubmitter):
         Returns:
             What stands now.
         """
-        return await self._scheduling(ask_change(shares={priority: row_of(share)}))
+        return await self._scheduling(ask_entry("shares", priority, share))
 
     async def pause(self, *scopes: str) -> SchedulingStatus:
         """Start nothing more of these scopes until `resume`; see `runtime.engine.Runtime.pause`.

@@ -280,10 +280,10 @@ class Retry:
         unknown = sorted(set(self.on) - RETRIED_KINDS)
         _refuse(
             "Retry",
-            (1 <= self.max_attempts <= 1_000_000, "max_attempts must be 1 to 1,000,000"),
-            (self.base >= 0, "base must not be negative"),
-            (self.cap >= self.base, "cap must not be below base"),
-            (self.factor >= 1, "factor must be at least 1"),
+            (_whole(self.max_attempts) and self.max_attempts <= 1_000_000, "max_attempts must be 1 to 1,000,000"),
+            (_number(self.base, 0), "base must be 0 to 1,000,000,000 seconds"),
+            (not _number(self.base, 0) or _number(self.cap, self.base), "cap must be base to 1,000,000,000 seconds"),
+            (_number(self.factor, 1), "factor must be at least 1"),
             (not unknown, f"on= may hold {sorted(RETRIED_KINDS)}, not {unknown}"),
         )
 

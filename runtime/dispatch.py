@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, Final
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, HandlerRefused
+from actors.protocol.errors import ConfigurationError, HandlerRefused, PayloadError
 from actors.protocol.graph import encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import SHARING, Shape
@@ -75,9 +76,9 @@ class Plan:
         return kind
 
     def number(self, shape: Shape) -> int:
-        """Its number in the session; defined when it is first asked for."""
+        """Its number in the session, for now; defined when it is first asked for, or was given up."""
         number = self.numbers.get(shape, _UNKNOWN)
-        if number < 0:
+        if number < self.dispatch.client.kinds_from:
             number = self.numbers[shape] = self.dispatch.client.define(self.kind(shape))
         return number
 
@@ -116,7 +117,11 @@ class Dispatch:
             ConfigurationError: An option is unknown or out of range.
         """
         key = tuple(sorted(changes.items()))
-        found = self._derived.get(key)
+        try:
+            found = self._derived.get(key)
+        except TypeError as unhashable:  # so is no value that an option can have
+            DEFAULT_OPTIONS.with_changes(changes)
+            raise ConfigurationError(f"task options: {unhashable}") from unhashable
         if found is None:
             if len(self._derived) >= limits.OPTION_SETS_MAX:
                 self._derived.clear()
@@ -178,13 +183,13 @@ class Dispatch:
             return self._send_call(make, plan, args, kwargs, times)
         if len(args) == 1:
             item = self.codec.encode(args[0], pickle=plan.pickle, blob_key=ANY_KEY)
-            if plan.one < 0:
+            if plan.one < self.client.kinds_from:
                 plan.one = plan.number("one")
             return self.client.send_task(plan.one, item, make(self.client))
         item = self.codec.encode_list(list(args), pickle=plan.pickle, blob_key=ANY_KEY)
         if len(item) > ITEM_BYTES_MAX:
             refuse_long_item(len(item))
-        if plan.many < 0:
+        if plan.many < self.client.kinds_from:
             plan.many = plan.number("args")
         return self.client.send_task(plan.many, item, make(self.client))
 
@@ -276,7 +281,11 @@ class Dispatch:
         columns = times.columns(plan.expires_ns)
         codec = Codec(UnwrittenBlobs()) if large else self.codec
         item = encode_call(codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
-        claim = key.claim(kind["handler"], kind["shape"], item)
+        told_apart = item
+        if plan.pickle:
+            with suppress(PayloadError):  # equal values may be pickled differently: sets, and what is shared
+                told_apart = encode_call(codec, args, kwargs, blob_key=ANY_KEY)
+        claim = key.claim(kind["handler"], kind["shape"], told_apart)
 
         def frame(seq: int) -> bytes:
             run_key, stored = f"{client.session}-{seq}", item

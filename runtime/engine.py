@@ -37,7 +37,7 @@ from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
-from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_policy, row_of
+from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_entry, ask_policy
 from runtime.signals import SigtermGuard
 from runtime.storage.folder import UNNAMED, StateFolder
 from runtime.submitter import Submitter
@@ -246,7 +246,7 @@ class Runtime(Submitter):
         What a crash leaves behind: after the return, the new quota, also when the folder is opened again. See
         `Scheduling` for what happens when the program then sets another one.
         """
-        return self._scheduling(ask_change(quotas={scope: limit}))
+        return self._scheduling(ask_entry("quotas", scope, limit))
 
     def set_weight(self, tenant: str, weight: float | None) -> SchedulingStatus:
         """Set how many turns a tenant gets for one of a tenant of weight 1. Otherwise as `set_quota`.
@@ -258,7 +258,7 @@ class Runtime(Submitter):
         Returns:
             What stands now.
         """
-        return self._scheduling(ask_change(weights={tenant: weight}))
+        return self._scheduling(ask_entry("weights", tenant, weight))
 
     def set_rate(self, key: str, rate: Rate | None) -> SchedulingStatus:
         """Set how often tasks of a rate key may start. Otherwise as `set_quota`.
@@ -270,7 +270,7 @@ class Runtime(Submitter):
         Returns:
             What stands now.
         """
-        return self._scheduling(ask_change(rates={key: row_of(rate)}))
+        return self._scheduling(ask_entry("rates", key, rate))
 
     def set_share(self, priority: Priority | str, share: Share | None) -> SchedulingStatus:
         """Set what a priority class has of the slots. Otherwise as `set_quota`.
@@ -282,7 +282,7 @@ class Runtime(Submitter):
         Returns:
             What stands now.
         """
-        return self._scheduling(ask_change(shares={priority: row_of(share)}))
+        return self._scheduling(ask_entry("shares", priority, share))
 
     def pause(self, *scopes: str) -> SchedulingStatus:
         """Start nothing more of these scopes until `resume`, also after a restart. Otherwise as `set_quota`.
@@ -324,8 +324,7 @@ class Runtime(Submitter):
             ConfigurationError: There is no such class. UnknownRun: the engine does not know the run.
             DiskFull, LogFailed, EngineUnavailable: As they say; whether it was changed shows in the story.
         """
-        run_id = run if isinstance(run, str) else run.run_id
-        return bool(self._client.answer_of(self._client.ask(*views.ask_priority(run_id, priority)))["changed"])
+        return bool(self._client.answer_of(self._client.ask(*views.ask_priority(run, priority)))["changed"])
 
     def _scheduling(self, request: Request) -> SchedulingStatus:
         return SchedulingStatus.of(self._client.answer_of(self._client.ask(*request)))

@@ -1,8 +1,10 @@
 """Options of a call that must not be carried out twice: `idempotency_key` and `idempotency_window`. See `actors.keys`.
 
-What is asked for is told apart by a digest of the handler's name, the shape of the call and its encoded arguments.
-Options (priority, timeout, times, ...) are no part of it, and neither is the content of a value that is stored as a
-file: such a value counts as the same.
+What is asked for is told apart by a digest of the handler's name, the shape of the call and its encoded arguments, with
+size and checksum of values that are stored as files. Options (priority, timeout, times, ...) are no part of it.
+
+Known limit: what only pickle can hold is the same if it is pickled to the same bytes. A set in it may not be, in
+another process.
 """
 
 from __future__ import annotations

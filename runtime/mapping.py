@@ -121,7 +121,8 @@ class Mapping:
         plan = dispatch.plan(fn)
         plan.options.without_expiry("map")
         shape, self._encode = _encoder(plan.pickle, first, named, len(iterables))
-        self._number = plan.number(shape)
+        self._plan, self._shape = plan, shape
+        plan.number(shape)  # what is wrong is said now
         self._dispatch = dispatch
         self.client = dispatch.client
         self._window = window
@@ -188,7 +189,7 @@ class Mapping:
                     held.appendleft(items[:half])
                     continue
                 batch = Batch(len(items), self._sink)
-                self.client.send_batch(self._number, text, batch)
+                self.client.send_batch(self._plan.number(self._shape), text, batch)
                 self._note(batch, len(text))
             held.popleft()
 
@@ -197,14 +198,15 @@ class Mapping:
         items = self._held[0]
         while items:
             batch = Batch(1, self._sink)
-            self.client.send_made(batch, partial(self._frame, items[:1]))
+            number = self._plan.number(self._shape)  # its definition goes ahead of the frame
+            self.client.send_made(batch, partial(self._frame, items[:1], number))
             self._note(batch, _HEAD_BYTES)
             del items[0]
         self._held.popleft()
 
-    def _frame(self, items: list[Any], seq: int) -> bytes:
+    def _frame(self, items: list[Any], number: int, seq: int) -> bytes:
         text = self._text(self.client.codec, items, f"{self.client.session}-{seq}")
-        return b"M[%d,%d,%b]" % (seq, self._number, text)
+        return b"M[%d,%d,%b]" % (seq, number, text)
 
     def _note(self, batch: Batch, size_bytes: int) -> None:
         self._batches.append(batch)

@@ -24,7 +24,7 @@ from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, NS_PER_S, Payloads, Priority, Retry, seconds_to_ns
 from runtime.reference import reference_of, refuse_unstorable
-from runtime.times import EXPIRY_RULE, is_expiry
+from runtime.times import EXPIRY_RULE, WAIT_RULE, is_expiry, is_wait
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
 
@@ -98,13 +98,13 @@ class TaskOptions:
         if isinstance(self.retry, int):
             object.__setattr__(self, "retry", Retry(max_attempts=self.retry))
         checks = (
-            (bool(self.node_type), "node_type must be a name"),
-            (self.timeout is None or self.timeout > 0, "timeout must be above 0 seconds"),
-            (self.grace is None or self.grace >= 0, "grace must not be negative"),
-            (self.priority in set(Priority), f"priority must be one of {', '.join(Priority)}"),
-            (self.trigger in set(TriggerRule), f"trigger must be one of {', '.join(TriggerRule)}"),
+            (is_name(self.node_type), f"node_type: {NAME_RULE}"),
+            (self.timeout is None or is_expiry(self.timeout), f"timeout must be above 0, {WAIT_RULE}"),
+            (self.grace is None or is_wait(self.grace), f"grace must be {WAIT_RULE}"),
+            (self.priority in [*Priority], f"priority must be one of {', '.join(Priority)}"),
+            (self.trigger in [*TriggerRule], f"trigger must be one of {', '.join(TriggerRule)}"),
             (self.payloads in get_args(Payloads), "payloads must be 'json' or 'pickle'"),
-            (self.poison >= 1, "poison must be at least 1"),
+            (type(self.poison) is int and self.poison >= 1, "poison must be at least 1"),
             (self.name is None or is_name(self.name), NAME_RULE),
             (self.tenant == "" or is_name(self.tenant), f"tenant: {NAME_RULE}, or empty"),
             (self.concurrency_key is None or is_name(self.concurrency_key), f"concurrency_key: {NAME_RULE}"),

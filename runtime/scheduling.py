@@ -16,6 +16,8 @@ from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
 
 _NS_PER_S: Final = 1_000_000_000
+_SECONDS_MAX: Final = 1e12
+"""What is longer is out of every range, and might not fit into a float as nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Rate:
         problems = [
             f"{name} must be a number above 0, not {value!r:.60}"
             for name, value in values
-            if not isinstance(value, int | float) or not (math.isfinite(value) and value > 0)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
         ]
         if problems:
             raise ConfigurationError(f"Rate: {'; '.join(problems)}")
@@ -167,6 +169,13 @@ def ask_change(**change: Any) -> tuple[str, dict[str, Any]]:
     return "policy", {"change": change}
 
 
+def ask_entry(table: str, entry: str, value: Any) -> tuple[str, dict[str, Any]]:
+    """The request to change one entry of a table, or (None) to take it away. Raises ConfigurationError: it is wrong."""
+    if not isinstance(entry, str):
+        raise ConfigurationError(f"scheduling: {table}: {entry!r:.60} is no name")
+    return ask_change(**{table: {entry: row_of(value)}})
+
+
 def row_of(value: Any) -> Any:
     """A Rate or a Share as numbers; anything else as it is, to be judged by the policy."""
     if isinstance(value, Rate):
@@ -179,5 +188,5 @@ def _rows(table: Any) -> Any:
 
 
 def _nanoseconds(seconds: Any) -> Any:
-    fits = isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds)
-    return int(seconds * _NS_PER_S) if fits else seconds
+    fits = isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) <= _SECONDS_MAX
+    return int(seconds * _NS_PER_S) if fits else math.inf

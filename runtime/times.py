@@ -59,7 +59,7 @@ def times_of(options: dict[str, Any]) -> Times:
     """
     delay, due, expires = (options.get(name) for name in ("delay", "due", "expires"))
     checks = (
-        (delay is None or _is_wait(delay), f"delay must be 0 to {WAIT_S_MAX:,.0f} seconds, not {delay!r}"),
+        (delay is None or is_wait(delay), f"delay must be 0 to {WAIT_S_MAX:,.0f} seconds, not {delay!r}"),
         (delay is None or due is None, "delay and due exclude each other"),
         (due is None or (isinstance(due, datetime) and due.utcoffset() is not None), _due_rule(due)),
         (expires is None or is_expiry(expires), EXPIRY_RULE),
@@ -78,15 +78,17 @@ def tail_of(columns: list[int | None]) -> bytes:
     return b"".join(b",null" if column is None else b",%d" % column for column in columns)
 
 
+WAIT_RULE: Final = f"0 to {WAIT_S_MAX:,.0f} seconds"
 EXPIRY_RULE: Final = f"expires must be above 0 and at most {WAIT_S_MAX:,.0f} seconds"
 
 
 def is_expiry(value: object) -> bool:
     """Whether a task may be asked to expire after this."""
-    return _is_wait(value) and value > 0  # type: ignore[operator]  # it is a number
+    return is_wait(value) and value > 0  # type: ignore[operator]  # it is a number
 
 
-def _is_wait(value: object) -> bool:
+def is_wait(value: object) -> bool:
+    """Whether it is a number of seconds that somebody may wait."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value) and 0 <= value <= WAIT_S_MAX

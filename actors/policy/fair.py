@@ -295,10 +295,10 @@ class FairQueue(Generic[R]):
                 found.credit = min(found.credit, QUANTUM * max(1.0, weight))
                 found.weight = weight
 
-    def drop_run(self, run: R, flow: Hashable = None) -> int:
-        """Forget all that waits of a run, held back or not; returns how many nodes. Looks at all segments, or at those
-        of the flow that is named."""
-        return sum(count for _, _, count in self._extract(run, flow))
+    def drop_run(self, run: R, flow: Hashable = None, node: int | None = None) -> int:
+        """Forget all that waits of a run, or one node, held back or not; returns how many nodes. Looks at all segments,
+        or at those of the flow that is named."""
+        return sum(count for _, _, count in self._extract(run, flow, node=node))
 
     def reprioritize(
         self, run: R, class_: int, flow: Hashable = None, kinds: Mapping[Kind, Kind] = ALIKE, node: int | None = None
@@ -309,7 +309,7 @@ class FairQueue(Generic[R]):
         What was held back is open there, unless its lane there is, too. Later nodes: `push(..., class_=)`.
         """
         moved = 0
-        for lane, segments, count in self._extract(run, flow, class_, node):
+        for lane, segments, count in self._extract(run, flow, class_, node, {kind.tenant for kind in kinds} or None):
             level = self._levels[class_]
             target = level.lane(kinds.get(lane.kind, lane.kind), lane.key)
             target.merge(segments)
@@ -324,13 +324,13 @@ class FairQueue(Generic[R]):
         return moved
 
     def _extract(
-        self, run: R, flow: Hashable, besides: int = -1, node: int | None = None
+        self, run: R, flow: Hashable, besides: int = -1, node: int | None = None, tenants: set[str] | None = None
     ) -> list[tuple[Lane[R], list[Segment[R]], int]]:
         """Take a run's segments out of their lanes, or one node."""
         self._count_all()
         found = []
         for level in self._levels:
-            for lane in [*level.found(flow)] if level.no != besides else ():
+            for lane in [*level.found(flow, tenants)] if level.no != besides else ():
                 before = lane.size
                 segments = lane.extract(run, node)
                 if not segments:
@@ -392,7 +392,9 @@ class FairQueue(Generic[R]):
         lanes = (lane for level in self._levels for lane in level.found())
         return [(run, nodes[start:]) for lane in lanes for run, nodes, start, _, _ in lane.segments]
 
-    def position(self, run: R, node: int, now_ns: int, flow: Hashable = None) -> Position | None:
-        """Where a node waits, or None. Looks at all segments, or at those of the flow that is named."""
-        places = (level.position(run, node, flow) for level in self._levels)
+    def position(
+        self, run: R, node: int, now_ns: int, flow: Hashable = None, tenants: set[str] | None = None
+    ) -> Position | None:
+        """Where a node waits, or None. Looks at all segments, or at those of the flow and tenants that are named."""
+        places = (level.position(run, node, flow, tenants) for level in self._levels)
         return next((place for place in places if place is not None), None)

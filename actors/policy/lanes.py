@@ -355,9 +355,9 @@ class Level(Generic[R]):
         oldest_ns = self.oldest_ns() if self.count <= LANES_LOOKED_AT else None
         return max(self.aged_ns, self.empty_ns if oldest_ns is None else oldest_ns)
 
-    def position(self, run: R, node: int, key: Hashable) -> Position | None:
+    def position(self, run: R, node: int, key: Hashable, names: set[str] | None) -> Position | None:
         """Where a node waits."""
-        for lane in self.found(key):
+        for lane in self.found(key, names):
             ahead = 0
             for other, nodes, start, _, serial in lane.segments:
                 waiting = nodes[start:] if start else nodes
@@ -376,9 +376,10 @@ class Level(Generic[R]):
         before = [*tenant.turns.ring].index(flow) + [*self.turns.ring].index(tenant)
         return Position(self.no, tenant.name, ahead, before, "")
 
-    def found(self, key: Hashable = None) -> Iterator[Lane[R]]:
-        """The lanes of a flow, or all. Nothing may be added or forgotten meanwhile."""
-        for tenant in self.tenants.values():
+    def found(self, key: Hashable = None, names: set[str] | None = None) -> Iterator[Lane[R]]:
+        """The lanes of a flow, or all, of the tenants named, or all. Nothing may be added or forgotten meanwhile."""
+        all_or_some = self.tenants if names is None else sorted(names & self.tenants.keys())
+        for tenant in [self.tenants[name] for name in all_or_some]:
             flows = tenant.flows.values() if key is None else [tenant.flows[key]] if key in tenant.flows else []
             for flow in flows:
                 yield from flow.lanes.values()

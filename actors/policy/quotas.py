@@ -134,6 +134,10 @@ class Quotas:
             return held
         return sum(count for kind, count in self._by_kind.items() if scope in scopes_of(kind))
 
+    def room(self, scope: str) -> int:
+        """How many more of a limited scope may start."""
+        return max(self._limits[scope] - self._held[scope], 0)
+
     def scopes_of(self, kind: Scoped) -> tuple[str, ...]:
         """The scopes of a kind that have a limit."""
         if not self._limits:

@@ -84,7 +84,7 @@ class Kind:
                 raise ProtocolError(f"unknown shape {shape!r}")
             return Kind(
                 no=no,
-                text=orjson.dumps(data, option=orjson.OPT_SORT_KEYS),
+                text=b"%b" % orjson.dumps(data, option=orjson.OPT_SORT_KEYS),  # orjson's own holds 4 KiB
                 handler=data["handler"],
                 name=data.get("name") or data["handler"].rpartition(":")[2],
                 node_type=data["node_type"],
@@ -150,12 +150,12 @@ class KindTable:
         Raises:
             ProtocolError: It is malformed. CallerError: there are too many that are in use.
         """
-        text = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
-        kind = self._by_text.get(text)
+        kind = self._by_text.get(orjson.dumps(data, option=orjson.OPT_SORT_KEYS))
         if kind is None:
             if len(self._by_text) >= limits.KINDS_MAX:
                 self._make_room(in_use)
-            kind = self._by_text[text] = Kind.of(self._last_no + 1, data)
+            kind = Kind.of(self._last_no + 1, data)
+            self._by_text[kind.text] = kind
             self._last_no += 1
         return kind
 

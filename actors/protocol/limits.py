@@ -190,6 +190,9 @@ MESSAGE_CHARS_MAX: Final = 4_000
 # --- who runs next ------------------------------------------------------------------------------------------------
 SCOPES_LIMITED_MAX: Final = KINDS_MAX
 """Scopes that have a quota, and keys that have a rate, in one engine: a kind in use has at most one key of each."""
+RATE_LOOK_NS: Final = 1_000_000_000
+"""Between two looks at who is the next of a rate: a task that waits longer than this for room may be cancelled, and
+others wait for it. A look costs 5 us for each run or tenant that waits for the rate."""
 BREAKER_WINDOW_NS: Final = 10_000_000_000
 """How far back a circuit breaker looks; equal to RESTART_WINDOW_NS, since both ask whether something is broken now."""
 BREAKER_SLICES: Final = 10
@@ -247,8 +250,9 @@ MAP_PULL_NS: Final = 1_000_000
 """How long a `map` collects a chunk from an iterable that is not known to be fast."""
 MAP_CHUNK_NS: Final = 20_000_000
 """Work in a chunk by the measured rate of results: some per wake-up, yet few to take back when the caller stops."""
-FACE_KINDS_MAX: Final = KINDS_MAX
-"""Functions, with options, that one runtime remembers the kind numbers of."""
+FACE_KINDS_MAX: Final = KINDS_MAX // 2
+"""Functions, with options, that one runtime remembers the kind numbers of; those that came first are given up by the
+half. Half of KINDS_MAX, so that the engine has as many for what waits of earlier ones."""
 PLANS_MAX: Final = 4096
 """Functions, or tasks with changed options, that a set of options or a flow remembers; then they are looked at anew."""
 OPTION_SETS_MAX: Final = 4096
@@ -289,7 +293,7 @@ RING_REREADS_MAX: Final = 20_000
 
 # --- commands -----------------------------------------------------------------------------------------------------
 COMMANDS_OPEN_MAX: Final = 8
-"""Callers at the socket of a state folder at once: people and their scripts; more are hung up on."""
+"""Callers at the socket of a state folder at once: people and their scripts; more call again."""
 COMMAND_BYTES_MAX: Final = 64 * KIB
 """A question of one of them: some dozen scopes with the longest names."""
 COMMAND_WAIT_NS: Final = 5_000_000_000

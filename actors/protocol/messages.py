@@ -37,6 +37,13 @@ class KindDefined(NamedTuple):
     data: dict[str, Any]
 
 
+class KindsGivenUp(NamedTuple):
+    """No submission that comes names a kind below this number."""
+
+    session: str
+    before: int
+
+
 class TasksSubmitted(NamedTuple):
     """Consecutive single tasks that piled up: `tasks` holds [seq, kind number, item], `raw` the same as JSON.
 

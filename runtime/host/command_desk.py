@@ -3,8 +3,8 @@
 A caller is a session of its own to the core, so its answer waits for the log like every other. See `command_socket`
 for who may call.
 
-Bounds: `COMMANDS_OPEN_MAX` callers at once, more are hung up on; `COMMAND_BYTES_MAX` a question; a caller that has not
-asked after `COMMAND_WAIT_NS` is hung up on. Concurrency: the engine's loop.
+Bounds: `COMMANDS_OPEN_MAX` callers at once, more are told so and may call again; `COMMAND_BYTES_MAX` a question; a
+caller that has not asked after `COMMAND_WAIT_NS` is hung up on. Concurrency: the engine's loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import orjson
 
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from actors.protocol.errors import CallerError
+from actors.protocol.errors import CallerError, QueueFull
+from actors.protocol.words import counted
 from runtime.errors import error_to_wire
 from runtime.host import command_socket
 from runtime.host.teller import Teller
@@ -94,7 +95,10 @@ class Caller(asyncio.Protocol):
         """Somebody calls."""
         self._transport = cast("asyncio.Transport", transport)
         if len(self._desk.callers) >= limits.COMMANDS_OPEN_MAX:
-            self.hang_up()
+            self._asked = True
+            self.answer(
+                [0, None, error_to_wire(QueueFull(counted(len(self._desk.callers), "other asks", "others ask")))]
+            )
             return
         self._desk.callers.add(self)
         self._patience = self._desk.loop.call_later(limits.COMMAND_WAIT_NS / 1e9, self.hang_up)

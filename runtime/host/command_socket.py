@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -23,12 +24,14 @@ from typing import Any, Final
 import orjson
 
 from actors.protocol import limits
-from actors.protocol.errors import EngineUnavailable
+from actors.protocol.errors import EngineUnavailable, QueueFull
 from runtime.errors import error_of
 
 NAME: Final = "commands"
 ANSWER_S: Final = 10.0
 """How long a command waits for its answer: the log's disk may be slow, a person may not."""
+BUSY_S: Final = 0.02
+"""How long a caller waits before it asks again, where too many ask at once."""
 _PATH_BYTES_MAX: Final = 100
 """Of a socket's address; Linux takes 107 bytes, macOS 103."""
 _READ_BYTES: Final = 65_536
@@ -85,17 +88,35 @@ def ask(state_dir: str, what: str, args: dict[str, Any], timeout_s: float = ANSW
         timeout_s: How long to wait.
 
     Raises:
-        EngineUnavailable: None listens, or it did not answer. MainspringError: what it answered.
+        EngineUnavailable: None listens, it did not answer, or it was busy with other callers all the time.
+        MainspringError: What it answered.
     """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return _ask(state_dir, what, args, timeout_s)
+        except QueueFull as busy:  # nothing was asked yet
+            if time.monotonic() + BUSY_S > deadline:
+                raise EngineUnavailable(f"the engine on {state_dir} takes no commands: {busy.message}") from busy
+            time.sleep(BUSY_S)
+
+
+def _ask(state_dir: str, what: str, args: dict[str, Any], timeout_s: float) -> Any:
+    """Ask once. Raises QueueFull: others ask."""
     answer = bytearray()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(timeout_s)
             with _address(state_dir) as address:
                 sock.connect(address)
-            sock.sendall(orjson.dumps([what, args]) + b"\n")
-            while data := sock.recv(_READ_BYTES):
+            with suppress(BrokenPipeError, ConnectionResetError):  # it may have said why, and hung up
+                sock.sendall(orjson.dumps([what, args]) + b"\n")
+                while data := sock.recv(_READ_BYTES):
+                    answer += data
+            while not answer.endswith(b"\n") and (data := sock.recv(_READ_BYTES)):
                 answer += data
+    except BlockingIOError as full:
+        raise QueueFull("too many others ask") from full
     except TimeoutError as late:
         raise EngineUnavailable(
             f"the engine did not answer within {timeout_s:g} s; what it was told may hold"

@@ -95,6 +95,9 @@ def _submission(session: str, letter: bytes, frame: bytes) -> Any:
     if letter == b"K":
         kind_no, data = orjson.loads(frame[1:])
         return msg.KindDefined(session, kind_no, data)
+    if letter == b"U":
+        (before,) = orjson.loads(frame[1:])
+        return msg.KindsGivenUp(session, before)
     if letter == b"M":
         raw = frame[1:]
         seq, kind_no, items = orjson.loads(raw)

@@ -8,7 +8,10 @@ Invariants
 - Frames are sent in the order of their numbers; `sent` then `unsent` hold the numbers after `acked`, without a gap.
 - `bytes_held` is the sum of both; beyond `limits.UNACKED_BYTES_MAX` nothing more is taken (guarantee G5).
 - A `Slot` in `unsent` is the place of a frame that is still being made (its large values are being written); nothing
-  behind it is sent before it. One without a number is the definition of a task kind that found no room at once.
+  behind it is sent before it. One without a number is the definition of a task kind that found no room at once, or
+  the word that definitions are not used any more.
+- Of the kinds that were given up, `leaving` ones are defined again to a new engine, because frames that are not durable
+  may name them.
 - A number that was given up is an empty frame: it is counted and never sent.
 
 Concurrency: used under the client's lock.
@@ -40,7 +43,9 @@ class Slot:
 class Outbox:
     """See the module. `seq` is the last number given out, `acked` the last one that is durable."""
 
-    __slots__ = ("acked", "bytes_held", "control", "kinds", "open", "sent", "seq", "unsent")
+    __slots__ = (
+        "acked", "bytes_held", "control", "first_kind", "kinds", "leaving", "open", "sent", "seq", "unsent",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.seq = 0
@@ -48,7 +53,11 @@ class Outbox:
         self.bytes_held = 0
         self.sent: deque[bytes] = deque()
         self.unsent: deque[bytes | Slot] = deque()
-        self.kinds: list[bytes] = []
+        self.kinds: deque[bytes] = deque()
+        self.first_kind = 0
+        """Number of the first of `kinds`."""
+        self.leaving: deque[tuple[int, int]] = deque()
+        """[(last number when they were given up, kinds below this)]"""
         self.control: deque[bytes] = deque()
         self.open = False
 
@@ -84,13 +93,31 @@ class Outbox:
 
     def define(self, text: bytes, link: Link) -> int:
         """Number of a new task kind; its definition goes ahead of the submissions that come."""
-        number = len(self.kinds)
+        number = self.first_kind + len(self.kinds)
         frame = b"K[%d,%b]" % (number, text)
         self.kinds.append(frame)
+        self._insert(frame, link)
+        return number
+
+    def give_up(self, before: int, link: Link) -> None:
+        """No submission that comes names a kind with a number below this."""
+        if before > self.first_kind:
+            self.leaving.append((self.seq, before))
+            self._insert(b"U[%d]" % before, link)
+            self._forget_kinds()
+
+    def _insert(self, frame: bytes, link: Link) -> None:
+        """Send a frame without a number in its place among the others; a new engine is told otherwise."""
         if self.open and (self.unsent or not link.send(frame)):
             self.unsent.append(Slot(frame, numbered=False))
             self.flush(link)
-        return number
+
+    def _forget_kinds(self) -> None:
+        while self.leaving and self.leaving[0][0] <= self.acked:
+            _, before = self.leaving.popleft()
+            for _ in range(before - self.first_kind):
+                self.kinds.popleft()
+            self.first_kind = before
 
     def say(self, frame: bytes, link: Link) -> None:
         """Send on the control lane, or keep until there is room."""
@@ -131,6 +158,8 @@ class Outbox:
                 freed += len((first.frame or b"") if isinstance(first, Slot) else first)
         self.acked = max(self.acked, seq)
         self.bytes_held -= freed
+        if self.leaving:
+            self._forget_kinds()
 
     def pause(self) -> None:
         """The engine is gone: everything waits again, and questions are asked anew by the client."""
@@ -143,6 +172,8 @@ class Outbox:
     def resume(self, link: Link) -> None:
         """A new engine said hello, and `acknowledge` was called: define the kinds again and send what waits."""
         self.unsent.extendleft(Slot(frame, numbered=False) for frame in reversed(self.kinds))
+        if self.leaving:
+            self.unsent.append(Slot(b"U[%d]" % self.leaving[-1][1], numbered=False))
         self.open = True
         self.flush(link)
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import orjson
 
 from actors.protocol import limits
-from actors.protocol.errors import CallerError, MainspringError, MissingNode, RuntimeClosed, UnknownRun
+from actors.protocol.errors import MainspringError, MissingNode, RuntimeClosed, UnknownRun
 from runtime.host.intake import Intake
 from runtime.host.outbox import Outbox
 from runtime.host.pending import ERROR, VALUE, AckWait, Batch, Numbered, Pending, Query
@@ -40,6 +40,7 @@ class Submissions:
         trouble: Why nothing can be submitted now (the disk is full); passes.
         closing: The end has begun; what was submitted is still waited for.
         closed: The link is gone.
+        kinds_from: Numbers of kinds below this are not to be used any more: `define` gives another one.
     """
 
     link: Link
@@ -56,21 +57,27 @@ class Submissions:
         self.closing = False
         self.closed = False
         self._query_no = 0
+        self.kinds_from = 0
         self._kind_numbers: dict[bytes, int] = {}
 
     def define(self, kind: dict[str, Any]) -> int:
-        """Number of a task kind in this session; equal kinds have one number.
+        """Number of a task kind in this session; equal kinds have one number, until there are many.
+
+        Each half of FACE_KINDS_MAX the numbers begin anew, and the engine is told to forget those of the half before
+        the last: a thread that has just read a number may still use it. So keys and tenants may be ever new ones.
 
         Raises:
-            CallerError: There are too many. RuntimeClosed, DiskFull, ...: nothing can be submitted now.
+            RuntimeClosed, DiskFull, ...: Nothing can be submitted now.
         """
         text = orjson.dumps(kind, option=orjson.OPT_SORT_KEYS)
         with self.lock:
             self.check_open()
             number = self._kind_numbers.get(text)
             if number is None:
-                if len(self._kind_numbers) >= limits.FACE_KINDS_MAX:
-                    raise CallerError(f"more than {limits.FACE_KINDS_MAX:,} different functions and options")
+                if len(self._kind_numbers) >= limits.FACE_KINDS_MAX // 2:
+                    self.outbox.give_up(self.kinds_from, self.link)
+                    self.kinds_from += len(self._kind_numbers)
+                    self._kind_numbers.clear()
                 number = self._kind_numbers[b"%b" % text] = self.outbox.define(text, self.link)
             return number
 

@@ -68,6 +68,33 @@ def test_kinds_of_runs_that_are_gone_make_room(monkeypatch: pytest.MonkeyPatch) 
     assert len(rig.core.scheduler.kinds) <= 2
 
 
+def test_kinds_that_only_ended_runs_have_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are kept for long, and keys may be ever new ones."""
+    monkeypatch.setattr(limits, "KINDS_MAX", 2)
+    rig = Rig()
+    for seq in range(1, 10):
+        rig.say(msg.KindDefined("s", seq, kind(concurrency_key=f"order-{seq}")), msg.KindsGivenUp("s", seq))
+        submit(rig, seq, seq)
+        assert rig.told("J") == []
+        ((worker, serial, node),) = rig.leases()
+        rig.succeed(worker, serial, node, run=seq)
+        for replacement in rig.taken(fx.StartWorker):
+            rig.say(msg.WorkerHello(replacement.worker, 1))
+    assert len(rig.core.scheduler.kinds) <= 2
+    assert len(rig.core.scheduler.session_kinds) == 1
+    assert rig.ask("status", run="s-1")["state"] == "succeeded"
+
+
+def test_what_a_session_gave_up_it_can_no_longer_name() -> None:
+    rig = Rig()
+    rig.say(msg.KindDefined("s", 1, kind()), msg.KindDefined("s", 2, kind()), msg.KindDefined("t", 1, kind()))
+    rig.say(msg.KindDefined("s", 0, kind(node_type="nowhere")), msg.KindsGivenUp("s", 2))
+    assert rig.core.scheduler.session_kinds.keys() == {("s", 2), ("t", 1)}
+    assert rig.core.scheduler.kinds_refused == {}
+    submit(rig, 1, 1)
+    assert [row[0] for row in rig.told("J")] == [1]
+
+
 def test_a_kind_that_found_no_room_is_defined_again_at_its_next_submission(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "KINDS_MAX", 2)
     rig = Rig()

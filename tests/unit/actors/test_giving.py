@@ -10,6 +10,8 @@ import pytest
 
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
+from actors.protocol.graph import decode, encode
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from actors.scheduler import Scheduler
@@ -113,7 +115,7 @@ def test_a_rate_lets_start_what_is_due_and_is_kept_over_a_restart() -> None:
     rig = rig_with({"rates": {"bank": [1.0, 2]}})
     submit(rig, 5, rate_key="bank")
     assert len(rig.leases()) == 2
-    assert "rate:bank is used up; it lets the next start in 1.0" in rig.ask("why", run="s-5")["text"]
+    assert "rate:bank is used up; it has room in 1.0" in rig.ask("why", run="s-5")["text"]
     rig.later(999_999_000)
     assert rig.leases() == []
     rig.later(1_000)
@@ -208,3 +210,89 @@ def test_what_was_being_cancelled_when_the_engine_died_holds_no_place() -> None:
     replay.finish(rig.now_ns, rig.now_ns, {"pid": 1}, rig.records[-1].lsn + 1)
     scheduler.check_invariants()
     assert scheduler.giving.quotas.held("key:printer") == 0
+
+
+def test_a_dear_task_of_a_rate_is_not_overtaken_for_ever_by_cheap_ones() -> None:
+    """Twice as much comes as the rate lets through, and each of it is a tenant of its own."""
+    rig = rig_with({"rates": {"api": [10.0, 10]}}, prefetch=64)
+    submit(rig, 15, tenant="early", rate_key="api")
+    submit(rig, 1, first=16, tenant="dear", rate_key="api", rate_cost=10.0)
+    for tick in range(40):
+        submit(rig, 2, first=100 + 2 * tick, tenant=f"t{tick}", rate_key="api")
+        rig.later(100_000_000)
+        leased = rig.taken(fx.LeaseWork)
+        for lease in leased:
+            for place, node in enumerate(lease.nodes):
+                rig.succeed(lease.worker, lease.serial + place, node, run=lease.run.no)
+        if any(lease.kind.tenant == "dear" for lease in leased):
+            return
+    raise AssertionError("it did not start within four seconds, of which the rate needs one")
+
+
+def test_what_waits_for_a_rate_lets_better_classes_before() -> None:
+    rig = rig_with({"rates": {"api": [1.0, 10]}}, prefetch=64)
+    submit(rig, 5, rate_key="api")
+    submit(rig, 1, first=6, rate_key="api", rate_cost=10.0)
+    rig.leases()
+    submit(rig, 1, first=7, rate_key="api")
+    assert rig.leases() == []
+    submit(rig, 1, first=8, rate_key="api", priority="high")
+    assert len(rig.leases()) == 1
+
+
+def test_who_waits_for_a_dear_task_does_not_wait_for_one_that_was_cancelled() -> None:
+    rig = rig_with({"rates": {"api": [1.0, 1000]}}, prefetch=64)
+    submit(rig, 5, tenant="early", rate_key="api")
+    submit(rig, 1, first=6, tenant="dear", rate_key="api", rate_cost=1000.0)
+    for worker, serial, node in rig.leases():
+        rig.succeed(worker, serial, node)
+    submit(rig, 1, first=7, tenant="cheap", rate_key="api")
+    assert rig.ask("why", run="s-6")["text"] == "it is held back: rate:api is used up; it has room in 5.000 s"
+    assert "keeps its room for what was before it" in rig.ask("why", run="s-7")["text"]
+    rig.later(1_000_000_000)
+    assert rig.leases() == []
+    rig.say(msg.CancelAsked("s", 9, "s-6", None))
+    rig.later(1_000_000_000)
+    assert len(rig.leases()) == 1
+
+
+def test_what_was_cancelled_or_expired_takes_nothing_of_a_rate() -> None:
+    rig = rig_with({"rates": {"api": [1.0, 1]}}, prefetch=64)
+    now = rig.wall_ns
+    rows = [[seq, 1, seq, None, now + 100_000_000 if seq % 2 else None] for seq in range(1, 40)]
+    rows.append([40, 1, 40])
+    rig.say(msg.KindDefined("s", 1, kind(rate_key="api")), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    assert len(rig.leases()) == 1
+    rig.say(*(msg.CancelAsked("s", seq, f"s-{seq}", None) for seq in range(2, 40, 2)))
+    rig.later(200_000_000)
+    rig.later(800_000_000)
+    assert [node for _, _, node in rig.leases()] == [39]
+
+
+def graph(rig: Rig, seq: int, size: int, **options: Any) -> None:
+    builder = GraphBuilder()
+    for _ in range(size):
+        builder.add(0, [])
+    raw = encode(builder.finish(), {"kinds": [kind("parents", **options)], "name": "graph"})
+    header, columns = decode(raw)
+    rig.say(msg.GraphSubmitted("s", seq, header, columns, raw))
+
+
+def test_tasks_that_are_graphs_of_one_node_take_the_turns_of_one() -> None:
+    """Else whoever names keys would have a turn for each of its tasks, and each would be looked at at each release."""
+    rig = rig_with({}, prefetch=2)
+    rig.core.scheduler.change_policy({"pause": ["class:normal"]})
+    for seq in range(1, 41):
+        graph(rig, seq, 1)
+    graph(rig, 41, 40)
+    levels = rig.core.scheduler.ready["default"]._levels
+    assert len([*levels[2].found()]) == 2
+    order: list[bool] = []
+    rig.ask("policy", change={"resume": ["class:normal"]})
+    while leased := rig.taken(fx.LeaseWork):
+        for lease in leased:
+            for place, node in enumerate(lease.nodes):
+                order.append(lease.run.base_size > 1)
+                rig.succeed(lease.worker, lease.serial + place, node, run=lease.run.no)
+    assert len(order) == 80
+    assert 15 <= sum(order[:40]) <= 25

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.giving import flow_of
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.replay import Replay
@@ -38,6 +39,20 @@ def test_spawned_nodes_count_when_their_attempt_succeeds() -> None:
     assert replayed(rig).book.live[1].size == 3
     events = rig.ask("story", run="s-1")["events"]
     assert [event[2:4] for event in events] == [["submitted", "1 node as s-1"], ["spawned", "2 nodes"]]
+
+
+def test_what_a_graph_of_one_node_adds_takes_turns_with_the_single_tasks_of_its_session() -> None:
+    rig = Rig()
+    rig.submit_graph([[]])
+    run = rig.core.scheduler.book.live[1]
+    ((worker, serial, node),) = rig.leases()
+    assert flow_of(run) == "s"
+    spawn(rig, worker, serial, 200)
+    rig.succeed(worker, serial, node)
+    assert flow_of(run) == 1
+    assert len([*rig.core.scheduler.ready["default"]._levels[2].found(1)]) == 1
+    assert rig.ask("priority", run="s-1", priority="high") == {"changed": True}
+    assert rig.core.scheduler.ready["default"].counts()[2] == 0
 
 
 def test_what_single_tasks_add_is_not_told_as_results_of_other_submissions() -> None:

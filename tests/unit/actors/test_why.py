@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
+import pytest
+
 from actors.protocol import messages as msg
-from tests.unit.actors.rig import Rig
+from actors.scheduler import Scheduler
+from tests.unit.actors.rig import Rig, kind, node_type
 
 
 def why(rig: Rig, node: int | None = None) -> str:
@@ -70,3 +76,83 @@ def test_a_run_counts_what_runs_and_what_waits() -> None:
     (worker, serial, _), *_ = rig.leases()
     rig.observe(worker, serial, rig.now_ns)
     assert why(rig) == "it is under way: 1 node runs, 1 waits for a worker, a retry or their time, 1 waits for parents"
+
+
+def rig_with(policy: dict[str, Any]) -> Rig:
+    """One worker that has no room: one task runs there and another is next."""
+    rig = Rig(node_type(prefetch=1), scheduler=Scheduler(["default"], policy=policy))
+    submit(rig, 1)
+    submit(rig, 2, priority="high", rate_key="api")
+    assert len(rig.leases()) == 2
+    return rig
+
+
+def submit(rig: Rig, seq: int, **options: Any) -> None:
+    rows = [[seq, seq, seq]]
+    rig.say(msg.KindDefined("s", seq, kind(**options)), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "reason"),
+    [
+        ({"paused": ["tenant:acme"]}, {"tenant": "acme"}, "tenant:acme is paused"),
+        ({"paused": ["tenant:"]}, {}, "tenant: (the default tenant) is paused"),
+        ({"paused": ["rate:api"]}, {"rate_key": "api"}, "rate:api is paused"),
+        ({"quotas": {"class:normal": 1}}, {"tenant": "acme"}, "1 of 1 places of class:normal are taken"),
+    ],
+)
+def test_what_would_not_start_is_told_while_no_worker_has_room(
+    policy: dict[str, Any], options: dict[str, Any], reason: str
+) -> None:
+    rig = rig_with({**policy, "paused": []})
+    rig.ask("policy", change={"pause": policy.get("paused", [])})
+    submit(rig, 3, **options)
+    assert rig.ask("why", run="s-3")["text"] == f"it is held back: {reason}"
+
+
+def test_a_used_up_rate_is_told_while_no_worker_has_room() -> None:
+    rig = rig_with({"rates": {"api": [0.5, 1]}})
+    submit(rig, 3, rate_key="api")
+    assert rig.ask("why", run="s-3")["text"].startswith("it is held back: rate:api is used up; it has room in 2.000 s")
+
+
+def test_what_a_rate_lets_go_at_this_moment_is_not_said_to_be_ready() -> None:
+    """The question comes with the time at which the next may start."""
+    rig = Rig(scheduler=Scheduler(["default"], policy={"rates": {"api": [1.0, 1]}}))
+    for seq in range(1, 4):
+        submit(rig, seq, rate_key="api")
+    rig.now_ns += 1_000_000_000
+    rig.say(msg.TimePassed(), msg.Queried("s", 1, "why", {"run": "s-3"}))
+    ((_, answer, _),) = rig.told("Q")
+    assert answer["text"].startswith("it is held back: rate:api is used up")
+
+
+def test_a_place_among_others_is_told() -> None:
+    rig = rig_with({})
+    for seq in (3, 4):
+        submit(rig, seq, tenant="acme", priority="low")
+    assert rig.ask("why", run="s-4")["text"] == (
+        "it is ready: 2 tasks wait for node type 'default'; it is of class low of tenant 'acme', "
+        "1 of its own run or session before it; busy workers: 1 of 1"
+    )
+
+
+def test_a_run_of_one_node_is_that_node() -> None:
+    rig = Rig(boot=False)
+    rig.submit_graph([[]])
+    assert why(rig) == "it is ready: 1 task waits for node type 'default'; busy workers: 0 of 1; 1 worker starts"
+
+
+def test_where_nothing_runs_the_first_that_waits_is_named() -> None:
+    rig = Rig(boot=False)
+    rig.submit_graph([[], [0]])
+    rig.ask("policy", change={"pause": ["class:normal"]})
+    assert why(rig).endswith("1 waits for parents; node 0: it is held back: class:normal is paused")
+
+
+def test_a_class_that_was_set_is_told_whatever_it_waits_for() -> None:
+    rig = rig_with({})
+    rows = [[3, 1, 3, rig.wall_ns + 10**12]]
+    rig.say(msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    assert rig.ask("priority", run="s-3", priority="high") == {"changed": True}
+    assert rig.ask("why", run="s-3")["text"].endswith("; its priority was set to high")

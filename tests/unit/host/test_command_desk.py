@@ -138,10 +138,26 @@ def test_callers_are_bounded(folder: Path, desk: Desk, monkeypatch: pytest.Monke
     first = threading.Thread(target=call, args=(folder, b'["policy",{}]\n'))
     first.start()
     assert desk.heard.wait(PATIENCE_S)
-    assert call(folder, b'["policy",{}]\n') == b""
+    with pytest.raises(EngineUnavailable, match="takes no commands: 1 other asks"):
+        command_socket.ask(str(folder), "policy", {}, timeout_s=0.05)
     desk.loop.call_soon_threadsafe(desk.tell, desk.asked[0])
     first.join()
     assert len(desk.asked) == 1
+
+
+def test_who_finds_too_many_there_asks_again(folder: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever works through a list of tenants starts as many commands at once as there are tenants."""
+    monkeypatch.setattr(limits, "COMMANDS_OPEN_MAX", 1)
+    answers: list[Any] = []
+    callers = [
+        threading.Thread(target=lambda: answers.append(command_socket.ask(str(folder), "policy", {}, PATIENCE_S)))
+        for _ in range(16)
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert answers == [{}] * 16
 
 
 def test_an_engine_that_does_not_answer_is_named(folder: Path, desk: Desk) -> None:

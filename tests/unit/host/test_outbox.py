@@ -163,6 +163,28 @@ def test_a_new_engine_gets_what_the_old_one_had_not_made_durable(sides: tuple[Li
     assert outbox.bytes_held == 4
 
 
+def test_kinds_that_were_given_up_are_kept_for_what_is_not_durable(sides: tuple[Link, Link]) -> None:
+    face, engine = sides
+    outbox = opened()
+    outbox.define(b"{}", face)
+    outbox.put(b"T1 of 0", face)
+    assert outbox.define(b"{1}", face) == 1
+    outbox.give_up(1, face)
+    outbox.put(b"T2 of 1", face)
+    assert heard(engine) == [b"K[0,{}]", b"T1 of 0", b"K[1,{1}]", b"U[1]", b"T2 of 1"]
+    outbox.pause()
+    outbox.resume(face)
+    assert heard(engine) == [b"K[0,{}]", b"K[1,{1}]", b"T1 of 0", b"T2 of 1", b"U[1]"]
+    outbox.acknowledge(1)
+    assert (outbox.first_kind, list(outbox.kinds)) == (1, [b"K[1,{1}]"])
+    assert outbox.define(b"{2}", face) == 2
+    outbox.give_up(2, face)
+    outbox.acknowledge(2)
+    outbox.pause()
+    outbox.resume(face)
+    assert heard(engine)[-1:] == [b"K[2,{2}]"]
+
+
 @given(st.lists(st.sampled_from(["put", "reserve", "fill", "give_up", "ack", "restart", "read"]), max_size=60))
 def test_every_number_arrives_once_per_engine_and_in_order(steps: list[str]) -> None:
     ends = create_link(1024, 1024)

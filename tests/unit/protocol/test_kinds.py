@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -48,6 +49,13 @@ def test_what_is_malformed_takes_no_room() -> None:
     with pytest.raises(ProtocolError):
         table.intern({"handler": "m:f"})
     assert len(table) == 0
+
+
+def test_a_kind_holds_its_text_once_and_no_more_than_that() -> None:
+    table = KindTable()
+    kind = table.intern(data("f"))
+    assert sys.getsizeof(kind.text) < 200
+    assert next(iter(table._by_text)) is kind.text
 
 
 def test_a_full_table_forgets_what_is_not_in_use(monkeypatch: pytest.MonkeyPatch) -> None:

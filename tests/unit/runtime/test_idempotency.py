@@ -94,14 +94,30 @@ def test_a_failure_and_a_cancel_are_answers(rt: Runtime) -> None:
             handle.result(10)
 
 
-def test_large_values_are_taken_to_be_the_same(rt: Runtime) -> None:
+def test_large_values_are_told_apart_by_their_content(rt: Runtime) -> None:
     value = "x" * 300_000
     first = rt.submit(echo, value, idempotency_key="a")
     again = rt.submit(echo, value, idempotency_key="a")
     assert first.run_id == again.run_id
     assert first.result(10) == again.result(10) == value
+    for other in ("x", value[:-1] + "y"):
+        with pytest.raises(KeyConflict):
+            rt.submit(echo, other, idempotency_key="a")
+
+
+def test_equal_values_are_the_same_however_they_are_pickled(rt: Runtime) -> None:
+    """A set has another order in another process, and a text that is there twice may be one object or two."""
+    pickling = rt.options(payloads="pickle")
+    text = "a text, as it is read from somewhere"
+    apart = str(text.encode(), "utf-8")
+    pairs = [({1, 33, 65}, {65, 33, 1}), ((text, text), (text, apart)), ((b"x" * 300_000, 1), (b"x" * 300_000, 1))]
+    for number, (value, equal) in enumerate(pairs):
+        first = pickling.submit(echo, value, idempotency_key=f"pickled-{number}")
+        assert pickling.submit(echo, equal, idempotency_key=f"pickled-{number}").run_id == first.run_id
+    first = pickling.submit(echo, slice(1, 2), idempotency_key="only-pickle")
+    assert pickling.submit(echo, slice(1, 2), idempotency_key="only-pickle").run_id == first.run_id
     with pytest.raises(KeyConflict):
-        rt.submit(echo, "x", idempotency_key="a")
+        pickling.submit(echo, slice(1, 3), idempotency_key="only-pickle")
 
 
 def test_where_a_key_is_no_option(rt: Runtime) -> None:

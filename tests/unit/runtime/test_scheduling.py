@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,9 @@ import orjson
 import pytest
 
 from actors.protocol.kinds import Kind
-from runtime import AsyncRuntime, Flow, NodeType, Rate, Runtime, Scheduling, SchedulingStatus, Share
+from runtime import AsyncRuntime, Flow, NodeType, Rate, Retry, Runtime, Scheduling, SchedulingStatus, Share
 from runtime.config import RuntimeConfig
-from runtime.errors import ConfigurationError
+from runtime.errors import ConfigurationError, MainspringError
 from runtime.testing import InlineStarter, inline_runtime
 from tests.unit.runtime import handlers
 from tests.unit.runtime.handlers import add_one
@@ -198,3 +200,33 @@ def test_a_change_survives_the_engine_and_the_program(state_dir: Path) -> None:
         stands = rt.scheduling()
     assert stands.quotas == {"key:a": 7, "key:b": 2}
     assert stands.paused == ("tenant:acme",)
+
+
+ODD = [[], {}, object(), b"x", math.nan, math.inf, -1, 1e308, 10**30, "\ud800", "x" * 2000, True]
+
+
+def test_whatever_comes_is_refused_in_words() -> None:
+    """Where it is set, changed and used; nothing of it may end as another exception, or get through to the engine."""
+    with inline_runtime() as rt:
+        before = rt.scheduling()
+        task = rt.submit(add_one, 1, delay=1000)
+        for value in ODD:
+            calls: list[Callable[[], Any]] = [
+                lambda v=value: Scheduling(ageing=v),
+                lambda v=value: Rate(v, per=v) and Scheduling(rates={"api": Rate(1, burst=v)}),
+                lambda v=value: rt.set_quota(v, 1),
+                lambda v=value: rt.set_weight(v, 1),
+                lambda v=value: rt.set_rate(v, Rate(1)),
+                lambda v=value: rt.set_priority(task, v),
+                lambda v=value: rt.set_priority(v, "low"),
+                *(
+                    lambda v=value, n=name: rt.submit(add_one, 1, **{n: v})
+                    for name in ("tenant", "concurrency_key", "rate_key", "priority", "timeout")
+                    if not (name == "timeout" and type(value) is int)
+                ),
+                lambda v=value: Retry(base=v) and Retry(cap=v),
+            ]
+            for call in calls:
+                with pytest.raises(MainspringError):
+                    call()
+        assert rt.scheduling() == before

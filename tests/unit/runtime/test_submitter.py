@@ -151,9 +151,19 @@ def test_plans_are_forgotten_and_made_again(rt: Runtime, monkeypatch: pytest.Mon
     for i in range(10):
         assert rt.submit(handlers.plain_task.options(timeout=5.0), i).result(10) == 2 * i
     assert len(rt._dispatch.plans) <= 3
-    monkeypatch.setattr(limits, "FACE_KINDS_MAX", 1)
-    with pytest.raises(CallerError, match="different functions"):
-        rt.submit(gather, 1, 2, 3)
+
+
+def test_keys_may_be_ever_new_ones(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of them does not grow. Options that are kept, and a map, go on meanwhile."""
+    monkeypatch.setattr(limits, "FACE_KINDS_MAX", 6)
+    mapped = rt.map(add_one, range(100), chunk=1, window=1)
+    kept = rt.options(timeout=7.0)
+    for i in range(40):
+        assert rt.submit(add_one, i, concurrency_key=f"order-{i}").result(10) == i + 1
+        assert kept.submit(add_one, i).result(10) == i + 1
+        assert next(mapped) == i + 1
+        assert len(rt._client.outbox.kinds) <= 6
+    mapped.close()
 
 
 def test_coroutine_handlers_are_awaited(rt: Runtime) -> None:
