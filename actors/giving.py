@@ -195,7 +195,9 @@ class Giving:
             if allowed < count:
                 self._give_back(kind, count - allowed)
                 scope = f"{RATE}:{kind.rate_key}"
-                self.due.set(scope, next_ns)
+                armed_ns = self.due.due_ns(scope)
+                if armed_ns is None or next_ns < armed_ns:  # a dear one that waits does not make cheap ones wait
+                    self.due.set(scope, next_ns)
                 return allowed, scope
         return count, scope
 
