@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from actors.giving import Giving
 from actors.policy.fair import LOOKS_PER_AGEING
@@ -48,6 +48,7 @@ WORKERS: Final = 3
 SLOTS: Final = 6
 QUOTAS: Final = ("key:a", "key:b", "tenant:", "tenant:acme", "class:low", "class:normal", "type:cpu")
 SCOPES: Final = (*QUOTAS, "rate:r")
+MECHANISMS: Final = ("quotas", "rates", "shares", "pauses", "turns")
 ROUNDED: Final = Fraction(1, 1_000_000)
 """A meter whose rate is changed may lack a tick more than the bucket."""
 
@@ -116,8 +117,13 @@ class Model:
         return found
 
 
+def has(mechanism: str) -> Any:
+    """For rules that change a mechanism: only in runs that have it."""
+    return precondition(lambda machine: mechanism in machine.mechanisms)
+
+
 class GivingMachine(RuleBasedStateMachine):
-    """See the module."""
+    """See the module. Each run has some of the mechanisms, so that none is always hidden behind the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,6 +132,8 @@ class GivingMachine(RuleBasedStateMachine):
         self.runs: list[Run] = []
         self.now_ns = 1_000_000_000
         self.ended = self.pushed = 0
+        self.mechanisms: set[str] = set()
+        self.room = 1
         self.giving.apply(Policy.of({"ageing_ns": 0}), [], self.now_ns)
 
     @property
@@ -133,9 +141,13 @@ class GivingMachine(RuleBasedStateMachine):
         policy: Policy = self.giving.policy
         return policy
 
+    @initialize(mechanisms=st.sets(st.sampled_from(MECHANISMS), min_size=1, max_size=3), room=st.integers(1, 3))
+    def begin(self, mechanisms: set[str], room: int) -> None:
+        self.mechanisms, self.room = mechanisms, room
+
     # --- what happens ---------------------------------------------------------------------------------------------
 
-    @rule(no=st.integers(0, len(KINDS) - 1), session=st.sampled_from(SESSIONS), count=st.integers(1, 6))
+    @rule(no=st.integers(0, len(KINDS) - 1), session=st.sampled_from(SESSIONS), count=st.integers(1, 12))
     def push(self, no: int, session: str, count: int) -> None:
         kind = KINDS[no]
         run = Run(session, [kind], bytearray([READY] * count))
@@ -149,7 +161,7 @@ class GivingMachine(RuleBasedStateMachine):
         worst=st.none() | st.none() | st.integers(0, 3),
     )
     def take(self, counts: list[int], worst: int | None) -> None:
-        offer = msg.Offer("cpu", tuple(enumerate(counts)), worst)
+        offer = msg.Offer("cpu", tuple((worker, count) for worker, count in enumerate(counts) if count), worst)
         if self.policy.shares:
             offer = offer._replace(slots=SLOTS, held=tuple(self.model.held_of()))
         owed, before = self.owed(), self.model.held_of()
@@ -174,11 +186,18 @@ class GivingMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def end(self, data: st.DataObject) -> None:
-        for _ in range(min(len(self.model.leased), data.draw(st.integers(1, 3)))):
-            lease = self.model.leased.pop(data.draw(st.integers(0, len(self.model.leased) - 1)))
+        """Some of what a worker holds of a run ends, in one answer."""
+        if not self.model.leased:
+            return
+        one = data.draw(st.sampled_from(self.model.leased))
+        alike = [lease for lease in self.model.leased if (lease.run, lease.worker) == (one.run, one.worker)]
+        done = alike[: data.draw(st.integers(1, len(alike)))]
+        for lease in done:
+            self.model.leased.remove(lease)
             lease.run.state[lease.node] = SUCCEEDED
-            self.giving.ended(lease.run, [lease.node])
-            self.ended += 1
+        self.giving.ended(one.run, [lease.node for lease in done])
+        self.ended += len(done)
+        self.offer()
 
     @rule(worker=st.integers(0, WORKERS - 1), begun=st.integers(0, 2))
     def kill(self, worker: int, begun: int) -> None:
@@ -192,19 +211,37 @@ class GivingMachine(RuleBasedStateMachine):
             self.giving.push(lease.kind, lease.run, [lease.node], self.now_ns, front=front)
             lane = self.model.waiting.setdefault((lease.kind, lease.run.session), [])
             lane.insert(0 if front else len(lane), (lease.run, lease.node))
+        self.offer()
 
     @rule(ns=st.sampled_from([1, 1_000, 100_000_000, 333_333_333, 1_000_000_000, 10_000_000_000]))
     def pass_time(self, ns: int) -> None:
         self.now_ns += ns
         self.giving.fire(self.now_ns)
 
+    @has("rates")
+    @rule()
+    def pass_time_until_a_rate_allows(self) -> None:
+        """To the very nanosecond: not one later may be looked."""
+        times = []
+        for kind, _ in (lane for lane, waiting in self.model.waiting.items() if waiting):
+            bucket = self.model.buckets.get(kind.rate_key or "")
+            if bucket is not None and bucket.level < Fraction(kind.rate_cost):
+                lack = Fraction(kind.rate_cost) - bucket.level + bucket.slack
+                times.append(bucket.at_ns + math.ceil(lack / bucket.per_s * 1_000_000_000))
+        if times:
+            self.now_ns = max(self.now_ns, min(times))
+            self.giving.fire(self.now_ns)
+            self.offer()
+
     # --- what is changed ------------------------------------------------------------------------------------------
 
-    @rule(scope=st.sampled_from(QUOTAS), limit=st.none() | st.integers(1, 5))
+    @has("quotas")
+    @rule(scope=st.sampled_from(QUOTAS), limit=st.none() | st.integers(1, 3) | st.integers(1, 3))
     def set_quota(self, scope: str, limit: int | None) -> None:
         self.change(quotas={scope: limit})
 
-    @rule(rate=st.none() | st.tuples(st.sampled_from([0.1, 1.0, 3.0, 7.5]), st.sampled_from([3, 4, 10])))
+    @has("rates")
+    @rule(rate=st.tuples(st.sampled_from([0.1, 1.0, 3.0, 7.5]), st.sampled_from([3, 4, 10])))
     def set_rate(self, rate: tuple[float, int] | None) -> None:
         before = self.model.buckets.pop("r", None)
         if rate is not None:
@@ -216,27 +253,44 @@ class GivingMachine(RuleBasedStateMachine):
                 bucket.slack = before.slack + ROUNDED
         self.change(rates={"r": None if rate is None else list(rate)})
 
+    @has("rates")
+    @rule()
+    def lift_rate(self) -> None:
+        self.set_rate(None)
+
+    @has("shares")
     @rule(
         class_=st.sampled_from(PRIORITIES),
-        share=st.none() | st.sampled_from([(0.2, 1.0), (0.25, 0.5), (0.0, 0.1), (0.0, 0.7)]),
+        share=st.none() | st.sampled_from([(0.2, 1.0), (0.25, 1.0), (0.25, 0.5), (0.0, 0.1), (0.0, 0.7)]),
     )
     def set_share(self, class_: str, share: tuple[float, float] | None) -> None:
         self.change(shares={class_: None if share is None else list(share)})
 
+    @has("pauses")
     @rule(scope=st.sampled_from(SCOPES))
     def pause(self, scope: str) -> None:
         self.change(pause=[scope])
 
-    @rule(scope=st.sampled_from(SCOPES))
-    def resume(self, scope: str) -> None:
-        self.change(resume=[scope])
+    @has("pauses")
+    @rule()
+    def resume(self) -> None:
+        self.change(resume=[*self.policy.paused])
 
+    @has("turns")
     @rule(weight=st.sampled_from([0.5, 1.0, 3.0]), ageing_ns=st.sampled_from([0, 1_000_000, 1_000_000_000]))
     def set_turns(self, weight: float, ageing_ns: int) -> None:
         self.change(weights={"acme": weight}, ageing_ns=ageing_ns)
 
     def change(self, **change: Any) -> None:
         self.giving.apply(self.policy.changed(change), self.runs, self.now_ns)
+        self.offer()
+
+    def offer(self) -> None:
+        """As pools do after whatever happened: those that have room say so."""
+        held = Counter(lease.worker for lease in self.model.leased)
+        room = [max(0, self.room - held[worker]) for worker in range(WORKERS)]
+        if any(room):
+            self.take(room, None)
 
     # --- what must hold -------------------------------------------------------------------------------------------
 
@@ -258,8 +312,9 @@ class GivingMachine(RuleBasedStateMachine):
         assert worst is None or all(kind.priority <= worst for kind in taken)
         for key, bucket in self.model.buckets.items():
             bucket.fill(self.now_ns)
-            bucket.level -= sum(Fraction(kind.rate_cost) for kind in taken if kind.rate_key == key)
-            assert bucket.level >= -bucket.slack, f"rate of {key} exceeded"
+            used = sum(Fraction(kind.rate_cost) for kind in taken if kind.rate_key == key)
+            bucket.level -= used  # below nothing where the burst became smaller than what was used of it
+            assert not used or bucket.level >= -bucket.slack, f"rate of {key} exceeded"
 
     def most(self, class_: int) -> int:
         _, most = self.policy.shares.get(PRIORITIES[class_], (0.0, 1.0))
@@ -324,8 +379,38 @@ class GivingMachine(RuleBasedStateMachine):
         assert not self.giving.ready["cpu"].size
 
 
-GivingMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+GivingMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
 TestGivingMachine = pytest.mark.slow(GivingMachine.TestCase)
+
+
+def used_up() -> GivingMachine:
+    """The rate of "r" is used up: the machine as it is then."""
+    machine = GivingMachine()
+    machine.set_rate((3.0, 3))
+    machine.push(4, "s1", 1)
+    machine.take([1], None)
+    return machine
+
+
+def test_a_rate_lets_start_at_its_very_nanosecond() -> None:
+    machine = used_up()
+    machine.push(3, "s1", 2)
+    machine.take([2], None)
+    assert len(machine.model.leased) == 1
+    machine.room = 3
+    machine.pass_time_until_a_rate_allows()
+    assert len(machine.model.leased) == 2
+
+
+def test_what_a_rate_refuses_holds_no_place() -> None:
+    machine = used_up()
+    machine.change(quotas={"key:a": 1})
+    machine.push(3, "s1", 2)
+    machine.take([2], None)
+    machine.nothing_is_lost_or_leaked()
+    machine.push(1, "s1", 1)
+    machine.take([2], None)
+    assert machine.model.held("key:a") == 1
 
 
 @pytest.mark.slow
