@@ -116,7 +116,11 @@ class Dispatch:
             ConfigurationError: An option is unknown or out of range.
         """
         key = tuple(sorted(changes.items()))
-        found = self._derived.get(key)
+        try:
+            found = self._derived.get(key)
+        except TypeError:  # a value without a hash: no option has one
+            DEFAULT_OPTIONS.with_changes(changes)
+            raise
         if found is None:
             if len(self._derived) >= limits.OPTION_SETS_MAX:
                 self._derived.clear()
