@@ -25,8 +25,8 @@ import orjson
 from actors.guards import BREAKER, Guards, scope_of
 from actors.policy import shares
 from actors.policy.fair import NO_BOUND, FairQueue
-from actors.policy.lanes import Position
 from actors.policy.policy import Policy
+from actors.policy.position import Position
 from actors.policy.quotas import Quotas
 from actors.policy.rates import Rates
 from actors.policy.scopes import RATE, scopes_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors import timetable
 from actors.at_workers import holder_of, split_counts
-from actors.policy.lanes import Position
+from actors.policy.position import Position
 from actors.policy.scopes import RATE
 from actors.pool_size import held_back
 from actors.protocol.kinds import PRIORITIES

@@ -24,7 +24,7 @@ FIGURES: Final = (
     "share_error_percent",
     "low_wait_s",
     "last_ms",
-    "pop_many_us",
+    "pop_1M_us",
 )
 HIGHER_IS_BETTER: Final = frozenset({"ratio", "ratio_p50", "ratio_p99", "tasks_per_second"})
 SAME_MACHINE: Final = ("cpu", "cores", "python", "file_system")

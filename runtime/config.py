@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, UnknownNodeType
+from actors.protocol.errors import UnknownNodeType
 from actors.protocol.states import FailureKind
 from actors.protocol.words import is_name
+from runtime.checks import BYTES_MAX, SECONDS_MAX, is_number, is_one_of, is_range, is_whole, listed, refuse
 from runtime.host.scaling import OnScale, can_be_asked
 from runtime.scheduling import Scheduling
 from runtime.script import main_script
 
 NS_PER_S: Final = 1_000_000_000
 DEFAULT_NODE_TYPE: Final = "default"
+WORKERS_MAX: Final = 512
+"""Of one node type."""
 """Node type of a task that names none. When the runtime is given other node types only, the first of them stands in."""
 RETRIED_KINDS: Final = frozenset({FailureKind.ERROR, FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.MEMORY})
 """Failure kinds that a retry can help against; a payload or a missing handler fails the same way again."""
@@ -52,24 +55,6 @@ def seconds_to_ns(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * NS_PER_S)
 
 
-def _refuse(what: str, *checks: tuple[bool, str]) -> None:
-    """Raise ConfigurationError naming every check that does not hold."""
-    problems = [text for holds, text in checks if not holds]
-    if problems:
-        raise ConfigurationError(f"{what}: " + "; ".join(problems))
-
-
-def _number(value: object, least: float, most: float = 1e9, *, above: bool = False) -> bool:
-    """Whether it is a finite number in these bounds; `above`: and not the least itself."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return least <= value <= most and not (above and value == least)
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1_000_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class RetryBudget:
     """How many retries a node type may have, so that they do not become its load. What is above waits its turn.
@@ -86,11 +71,11 @@ class RetryBudget:
     per_s: float = limits.RETRY_MIN_PER_S
 
     def __post_init__(self) -> None:
-        _refuse(
+        refuse(
             "RetryBudget",
-            (_number(self.ratio, 0, 1_000), f"ratio must be a number from 0 to 1,000, not {self.ratio!r:.60}"),
+            (is_number(self.ratio, 0, 1_000), f"ratio must be a number from 0 to 1,000, not {self.ratio!r:.60}"),
             (
-                _number(self.per_s, 0.001, 1_000_000),
+                is_number(self.per_s, 0.001, 1_000_000),
                 f"per_s must be a number from 0.001 to 1,000,000, not {self.per_s!r:.60}",
             ),
         )
@@ -126,21 +111,21 @@ class Breaker:
     probes: int = limits.BREAKER_PROBES
 
     def __post_init__(self) -> None:
-        cooldown = _number(self.cooldown, 0.001)
-        _refuse(
+        cooldown = is_number(self.cooldown, 0.001)
+        refuse(
             "Breaker",
-            (_whole(self.min_attempts), f"min_attempts must be a whole number from 1, not {self.min_attempts!r:.60}"),
+            (is_whole(self.min_attempts), f"min_attempts must be a whole number from 1, not {self.min_attempts!r:.60}"),
             (
-                _number(self.failure_ratio, 0, 1, above=True),
+                is_number(self.failure_ratio, 0, 1, above=True),
                 f"failure_ratio must be a number above 0 and up to 1, not {self.failure_ratio!r:.60}",
             ),
-            (_number(self.window, 0.001), f"window must be at least 0.001 seconds, not {self.window!r:.60}"),
+            (is_number(self.window, 0.001), f"window must be at least 0.001 seconds, not {self.window!r:.60}"),
             (cooldown, f"cooldown must be at least 0.001 seconds, not {self.cooldown!r:.60}"),
             (
-                _number(self.cooldown_cap, self.cooldown if cooldown else 0.001),
+                is_number(self.cooldown_cap, self.cooldown if cooldown else 0.001),
                 f"cooldown_cap must not be below cooldown, and not {self.cooldown_cap!r:.60}",
             ),
-            (_whole(self.probes), f"probes must be a whole number from 1, not {self.probes!r:.60}"),
+            (is_whole(self.probes), f"probes must be a whole number from 1, not {self.probes!r:.60}"),
         )
 
     def to_wire(self) -> dict[str, Any]:
@@ -189,23 +174,28 @@ class NodeType:
     cooldown: float = limits.POOL_COOLDOWN_NS / NS_PER_S
 
     def __post_init__(self) -> None:
-        low, high = self.workers_range
-        _refuse(
+        refuse(
             f"NodeType {self.name!r}",
             (is_name(self.name), NAME_RULE),
             (
-                0 <= low <= high <= 512 and high > 0,
-                f"workers must be 0 <= min <= max <= 512, max >= 1, not {self.workers}",
+                is_range(self.workers, WORKERS_MAX),
+                f"workers must be 0 <= min <= max <= {WORKERS_MAX}, max >= 1, not {self.workers!r:.60}",
             ),
-            (self.mode in ("process", "asyncio"), f"mode must be 'process' or 'asyncio', not {self.mode!r}"),
-            (0 <= self.concurrency <= limits.PREFETCH_MAX, f"concurrency must be 1 to {limits.PREFETCH_MAX}"),
+            (is_one_of(self.mode, get_args(WorkerMode)), f"mode must be 'process' or 'asyncio', not {self.mode!r:.60}"),
+            (is_whole(self.concurrency, 0, limits.PREFETCH_MAX), f"concurrency must be 1 to {limits.PREFETCH_MAX}"),
             (
-                self.prefetch is None or 1 <= self.prefetch <= limits.PREFETCH_MAX,
+                self.prefetch is None or is_whole(self.prefetch, 1, limits.PREFETCH_MAX),
                 f"prefetch must be 1 to {limits.PREFETCH_MAX}",
             ),
-            (self.recycle_tasks is None or self.recycle_tasks >= 1, "recycle_tasks must be at least 1"),
-            (self.recycle_rss_bytes is None or self.recycle_rss_bytes > 0, "recycle_rss_bytes must be positive"),
-            (self.grace >= 0, "grace must not be negative"),
+            (
+                self.recycle_tasks is None or is_whole(self.recycle_tasks, 1, BYTES_MAX),
+                "recycle_tasks must be at least 1",
+            ),
+            (
+                self.recycle_rss_bytes is None or is_whole(self.recycle_rss_bytes, 1, BYTES_MAX),
+                "recycle_rss_bytes must be positive",
+            ),
+            (is_number(self.grace, 0), f"grace must be 0 to {SECONDS_MAX:,.0f} seconds, not {self.grace!r:.60}"),
             (
                 self.retry_budget is None or isinstance(self.retry_budget, RetryBudget),
                 f"retry_budget must be a RetryBudget, not {self.retry_budget!r:.60}",
@@ -215,7 +205,7 @@ class NodeType:
                 f"breaker must be a Breaker, not {self.breaker!r:.60}",
             ),
             (
-                _number(self.cooldown, 0, _COOLDOWN_MAX_S, above=True),
+                is_number(self.cooldown, 0, _COOLDOWN_MAX_S, above=True),
                 f"cooldown must be above 0 and at most {_COOLDOWN_MAX_S:,.0f} s",
             ),
         )
@@ -276,14 +266,18 @@ class Retry:
     on: Iterable[str] = ("error", "timeout", "crash", "memory")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "on", (self.on,) if isinstance(self.on, str) else tuple(map(str, self.on)))
+        object.__setattr__(self, "on", tuple(map(str, listed(self.on))))
         unknown = sorted(set(self.on) - RETRIED_KINDS)
-        _refuse(
+        refuse(
             "Retry",
-            (_whole(self.max_attempts) and self.max_attempts <= 1_000_000, "max_attempts must be 1 to 1,000,000"),
-            (_number(self.base, 0), "base must be 0 to 1,000,000,000 seconds"),
-            (not _number(self.base, 0) or _number(self.cap, self.base), "cap must be base to 1,000,000,000 seconds"),
-            (_number(self.factor, 1), "factor must be at least 1"),
+            (is_whole(self.max_attempts, 1, 1_000_000), "max_attempts must be 1 to 1,000,000"),
+            (is_number(self.base, 0), f"base must be 0 to {SECONDS_MAX:,.0f} seconds"),
+            (
+                is_number(self.cap, self.base if is_number(self.base, 0) else 0),
+                f"cap must not be below base, nor above {SECONDS_MAX:,.0f} seconds",
+            ),
+            (is_number(self.factor, 1), "factor must be a number of at least 1"),
+            (isinstance(self.jitter, bool), "jitter must be True or False"),
             (not unknown, f"on= may hold {sorted(RETRIED_KINDS)}, not {unknown}"),
         )
 
@@ -319,10 +313,10 @@ class Retention:
     nodes: int = limits.NODES_FINISHED_MAX
 
     def __post_init__(self) -> None:
-        _refuse(
+        refuse(
             "Retention",
-            (1 <= self.runs <= limits.RUNS_FINISHED_MAX, f"runs must be 1 to {limits.RUNS_FINISHED_MAX}"),
-            (1 <= self.nodes <= limits.NODES_FINISHED_MAX, f"nodes must be 1 to {limits.NODES_FINISHED_MAX}"),
+            (is_whole(self.runs, 1, limits.RUNS_FINISHED_MAX), f"runs must be 1 to {limits.RUNS_FINISHED_MAX}"),
+            (is_whole(self.nodes, 1, limits.NODES_FINISHED_MAX), f"nodes must be 1 to {limits.NODES_FINISHED_MAX}"),
         )
 
 
@@ -356,14 +350,19 @@ class RuntimeConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))
-        object.__setattr__(self, "node_types", tuple(self.node_types) or (NodeType(DEFAULT_NODE_TYPE),))
-        names = [n.name for n in self.node_types]
-        _refuse(
+        given = listed(self.node_types)
+        object.__setattr__(self, "node_types", given or (NodeType(DEFAULT_NODE_TYPE),))
+        names = [n.name for n in given if isinstance(n, NodeType)] or [DEFAULT_NODE_TYPE]
+        known = isinstance(self.scheduling, Scheduling)
+        refuse(
             "Runtime",
+            (all(isinstance(n, NodeType) for n in given), f"node_types must be NodeType objects, not {given!r:.80}"),
             (len(set(names)) == len(names), f"node types must have different names, not {names}"),
-            (self.durability in get_args(Durability), f"durability must be one of {get_args(Durability)}"),
-            (self.missing_handler in get_args(MissingHandler), "missing_handler must be 'park' or 'fail'"),
-            *((False, problem) for problem in self.scheduling.strangers(names)),
+            (is_one_of(self.durability, get_args(Durability)), f"durability must be one of {get_args(Durability)}"),
+            (is_one_of(self.missing_handler, get_args(MissingHandler)), "missing_handler must be 'park' or 'fail'"),
+            (isinstance(self.retention, Retention), f"retention must be a Retention, not {self.retention!r:.60}"),
+            (known, f"scheduling must be a Scheduling, not {self.scheduling!r:.60}"),
+            *((False, problem) for problem in (self.scheduling.strangers(names) if known else ())),
             (can_be_asked(self.on_scale), f"on_scale must be a function, and no coroutine, not {self.on_scale!r:.60}"),
         )
 

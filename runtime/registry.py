@@ -22,11 +22,14 @@ from actors.protocol.errors import ConfigurationError
 from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
+from runtime.checks import SECONDS_MAX, is_one_of, is_whole
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, NS_PER_S, Payloads, Priority, Retry, seconds_to_ns
 from runtime.reference import reference_of, refuse_unstorable
 from runtime.times import EXPIRY_RULE, WAIT_RULE, is_expiry, is_wait
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
+
+TIME_RULE: Final = f"and at most {SECONDS_MAX:,.0f} seconds"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -101,10 +104,14 @@ class TaskOptions:
             (is_name(self.node_type), f"node_type: {NAME_RULE}"),
             (self.timeout is None or is_expiry(self.timeout), f"timeout must be above 0, {WAIT_RULE}"),
             (self.grace is None or is_wait(self.grace), f"grace must be {WAIT_RULE}"),
-            (self.priority in [*Priority], f"priority must be one of {', '.join(Priority)}"),
-            (self.trigger in [*TriggerRule], f"trigger must be one of {', '.join(TriggerRule)}"),
-            (self.payloads in get_args(Payloads), "payloads must be 'json' or 'pickle'"),
-            (type(self.poison) is int and self.poison >= 1, "poison must be at least 1"),
+            (
+                self.retry is None or isinstance(self.retry, Retry),
+                "retry must be a Retry, a number of attempts, or None",
+            ),
+            (is_one_of(self.priority, Priority), f"priority must be one of {', '.join(Priority)}"),
+            (is_one_of(self.trigger, TriggerRule), f"trigger must be one of {', '.join(TriggerRule)}"),
+            (is_one_of(self.payloads, get_args(Payloads)), "payloads must be 'json' or 'pickle'"),
+            (is_whole(self.poison), "poison must be a whole number of at least 1"),
             (self.name is None or is_name(self.name), NAME_RULE),
             (self.tenant == "" or is_name(self.tenant), f"tenant: {NAME_RULE}, or empty"),
             (self.concurrency_key is None or is_name(self.concurrency_key), f"concurrency_key: {NAME_RULE}"),

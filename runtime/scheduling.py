@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import float_info
 from typing import Any, Final, Self
 
 from actors.policy.policy import Policy, node_types_in
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
+from runtime.checks import BYTES_MAX, is_number, is_whole
 
 _NS_PER_S: Final = 1_000_000_000
 _SECONDS_MAX: Final = 1e12
@@ -45,7 +47,7 @@ class Rate:
         burst: So much at once after a pause.
 
     Raises:
-        ConfigurationError: A value is no number, or not above 0.
+        ConfigurationError: A value is no number, or not above 0; all problems are named.
     """
 
     count: float
@@ -57,8 +59,10 @@ class Rate:
         problems = [
             f"{name} must be a number above 0, not {value!r:.60}"
             for name, value in values
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
+            if not is_number(value, 0, float_info.max, above=True)
         ]
+        if not is_whole(self.burst, 1, BYTES_MAX):
+            problems.append(f"burst must be a whole number of at least 1, not {self.burst!r:.60}")
         if problems:
             raise ConfigurationError(f"Rate: {'; '.join(problems)}")
 

@@ -61,12 +61,14 @@ def take(temporary: Path) -> Snapshot:
 def found_since(before: Snapshot, temporary: Path, settle_ns: int = SETTLE_NS) -> list[str]:
     """One line for each thing that is there now and was not before; waits for what is on its way out."""
     found = _compare(before, temporary)
+    left = _shared() - before.shared
     deadline = time.monotonic_ns() + settle_ns
-    while found and time.monotonic_ns() < deadline:
+    while (found or left) and time.monotonic_ns() < deadline:
         gc.collect()
         select.select([], [], [], 0.01)
         found = _compare(before, temporary)
-    return found
+        left &= _shared()  # what comes now comes from another program
+    return found + [f"shared memory {SHM / name}" for name in sorted(left)]
 
 
 def _compare(before: Snapshot, temporary: Path) -> list[str]:
@@ -78,7 +80,6 @@ def _compare(before: Snapshot, temporary: Path) -> list[str]:
     ]
     found += [f"thread {thread.name!r}" for thread in threading.enumerate() if thread not in before.threads]
     found += [text for pid in _pids() - before.pids - helpers if (text := _ours(pid))]
-    found += [f"shared memory {SHM / name}" for name in sorted(_shared() - before.shared)]
     found += [f"temporary file {name}" for name in sorted(set(os.listdir(temporary)) - before.temporary)]
     return found
 

@@ -23,7 +23,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
-from actors.policy.lanes import Gate, Lane, Level, Position, Segment, in_scope
+from actors.policy.lanes import Gate, Lane, Level, Segment
+from actors.policy.position import Position
+from actors.policy.scopes import falls_under
 from actors.policy.turns import turn_of
 from actors.protocol import limits
 from actors.protocol.errors import CallerError
@@ -126,13 +128,15 @@ class FairQueue(Generic[R]):
 
     def _look_for_only(self) -> None:
         """Begin the short way, if only one lane has something. It is of the class that its kind says."""
-        waiting = self._open_levels()
-        if len(waiting) == 1 and not self.blocked_size:
-            lane = waiting[0].sole
-            self._only = lane if lane is not None and lane.kind.priority == waiting[0].no else None
-
-    def _open_levels(self) -> list[Level[R]]:
-        return [level for level in self._levels if level.turns.ring and (level.sole is None or level.sole.segments)]
+        only: Lane[R] | None = None
+        for level in self._levels:
+            lane = level.sole
+            if not level.turns.ring or (lane is not None and not lane.segments):
+                continue
+            if only is not None or lane is None or lane.kind.priority != level.no:
+                return
+            only = lane
+        self._only = None if self.blocked_size else only
 
     def pop(
         self, count: int, now_ns: int, room: Sequence[int] = NO_BOUND, gate: Gate | None = None
@@ -216,12 +220,7 @@ class FairQueue(Generic[R]):
         return left, count
 
     def _pop_level(
-        self,
-        level: Level[R],
-        taken: list[tuple[R, Kind, Sequence[int]]],
-        count: int,
-        quantum: int,
-        gate: Gate | None,
+        self, level: Level[R], taken: list[tuple[R, Kind, Sequence[int]]], count: int, quantum: int, gate: Gate | None
     ) -> int:
         """Take from one class, by turns."""
         got, held = level.take(taken, count, quantum, gate)
@@ -242,7 +241,7 @@ class FairQueue(Generic[R]):
         self._count_all()
         for level in self._levels:
             for lane in [*level.found()]:
-                if lane.is_open and lane.size and in_scope(scope, lane.kind, PRIORITIES[level.no]):
+                if lane.is_open and lane.size and falls_under(scope, lane.kind, PRIORITIES[level.no]):
                     level.hold_back(lane, scope, took=False)
                     self._put_aside(lane)
 
@@ -364,7 +363,7 @@ class FairQueue(Generic[R]):
         """Classes of which something can be taken, best first."""
         if self._only is not None:
             return [self._only.level.no] if self.size else []
-        return [level.no for level in self._open_levels()]
+        return [each.no for each in self._levels if each.turns.ring and (each.sole is None or each.sole.segments)]
 
     def counts(self) -> list[int]:
         """Waiting nodes per class, with those that are held back."""

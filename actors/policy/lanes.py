@@ -16,8 +16,9 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from actors.policy.position import Position
 from actors.policy.turns import Sharer, Turns
 from actors.protocol.errors import CallerError
 from actors.protocol.kinds import Kind
@@ -32,19 +33,6 @@ Gate = Callable[[Kind, int], tuple[int, str]]
 the rest, or an empty text."""
 
 LANES_LOOKED_AT: Final = 64
-
-
-class Position(NamedTuple):
-    """Where a node waits. `flows_before`: turns of other flows before the next one of its own.
-
-    `blocked_by`: the scope that holds it back; then `ahead_in_flow` counts its own kind, and no turns are counted.
-    """
-
-    class_: int
-    tenant: str
-    ahead_in_flow: int
-    flows_before: int
-    blocked_by: str
 
 
 class Lane(Generic[R]):
@@ -68,6 +56,7 @@ class Lane(Generic[R]):
         """Move up to `count` nodes to the end of `taken`; returns how many."""
         segments, kind, rest = self.segments, self.kind, count
         whole: list[int] | None = None  # the last piece, where it was made here
+        last, of = (taken[-1][0], taken[-1][1]) if taken else (None, None)
         while segments and rest:
             run, nodes, start, since_ns, serial = segments[0]
             left = len(nodes) - start
@@ -76,11 +65,12 @@ class Lane(Generic[R]):
                 nodes, rest = nodes[start : start + rest], 0
             else:
                 segments.popleft()
-                nodes = nodes[start:] if start else nodes
                 rest -= left
-            if not taken or taken[-1][0] is not run or taken[-1][1] is not kind:
+                if start:
+                    nodes = nodes[start:]
+            if last is not run or of is not kind:
                 taken.append((run, kind, nodes))
-                whole = None
+                last, of, whole = run, kind, None
             elif whole is not None:
                 whole += nodes
             else:
@@ -231,19 +221,27 @@ class Level(Generic[R]):
         if lane.is_open and len(flow.lanes) == len(tenant.flows) == 1:  # the same in one step: all of a tenant goes
             lane.is_open = False
             flow.open.clear()
+            flow.lanes.clear()
+            tenant.flows.clear()
             tenant.turns.ring.clear()
-            del self.turns.ring[tenant]
-        elif lane.is_open:
-            self.close(lane)
+            del self.turns.ring[tenant], self.tenants[tenant.name]
+        else:
+            self._forget_one(lane, flow, tenant)
         self.count -= 1
+        if self.last is lane:
+            self.last = None
+        self.sole = None
+        if self.count == 1:
+            self._settle()
+
+    def _forget_one(self, lane: Lane[R], flow: WaitingFlow[R], tenant: WaitingTenant[R]) -> None:
+        if lane.is_open:
+            self.close(lane)
         del flow.lanes[lane.kind]
         if not flow.lanes:
             del tenant.flows[flow.key]
             if not tenant.flows:
                 del self.tenants[tenant.name]
-        if self.last is lane:
-            self.last = None
-        self._settle()
 
     def open(self, lane: Lane[R], *, front: bool = False) -> tuple[bool, bool]:
         """Put a lane into its flow; returns whether the flow, and whether the tenant, entered its ring by that."""
@@ -300,20 +298,26 @@ class Level(Generic[R]):
         """
         got = 0
         held: list[Lane[R]] = []
-        tenants = self.turns
-        while got < count and tenants.ring:
-            tenant = tenants.next(quantum)
-            flow = tenant.turns.next(quantum)
-            lane = flow.first()
-            wanted = min(count - got, lane.size)
-            if len(flow.open) > 1:  # another lane may have what comes after the first segment
+        next_tenant, ring = self.turns.next, self.turns.ring
+        while got < count and ring:  # a turn is some microseconds: no call in here that can be done without
+            tenant = next_tenant(quantum)
+            turns = tenant.turns
+            flow = turns.next(quantum)
+            wanted = count - got
+            if len(flow.open) == 1:
+                lane = next(iter(flow.open))
+                flow.stale, left = True, lane.size
+            else:  # another lane may have what comes after the first segment
+                lane = flow.first()
                 _, nodes, start, _, _ = lane.segments[0]
-                wanted = min(wanted, len(nodes) - start)
-            shared, divided = len(tenants.ring) > 1, len(tenant.turns.ring) > 1
-            if shared:
-                wanted = min(wanted, int(tenant.credit))
-            if divided:
-                wanted = min(wanted, int(flow.credit))
+                left = len(nodes) - start
+            if left < wanted:
+                wanted = left
+            shared, divided = len(ring) > 1, len(turns.ring) > 1
+            if shared and tenant.credit < wanted:
+                wanted = int(tenant.credit)
+            if divided and flow.credit < wanted:
+                wanted = int(flow.credit)
             if not wanted:  # the only lane, which is empty
                 break
             may, scope = (wanted, "") if gate is None else gate(lane.kind, wanted)
@@ -321,13 +325,15 @@ class Level(Generic[R]):
                 raise CallerError("a gate that lets fewer through must say what blocks the others")
             if may:
                 got += lane.take(taken, may)
-                tenant.credit -= may if shared else 0
-                flow.credit -= may if divided else 0
+                if shared:
+                    tenant.credit -= may
+                if divided:
+                    flow.credit -= may
             if lane.size:
                 if scope:
                     self.hold_back(lane, scope, may > 0)
                     held.append(lane)
-                else:
+                elif not flow.stale:
                     flow.moved()
             elif lane is not self.sole:
                 self.forget(lane)
@@ -388,13 +394,3 @@ class Level(Generic[R]):
 def _place(segment: Segment[Any]) -> tuple[int, int]:
     """What a flow is ordered by."""
     return segment[SERIAL], segment[1][segment[2]]
-
-
-def in_scope(scope: str, kind: Kind, class_name: str) -> bool:
-    """Whether what waits of this kind in this class belongs to a scope, such as "tenant:acme"."""
-    what, _, name = scope.partition(":")
-    has: dict[str, Any] = {
-        "class": class_name, "tenant": kind.tenant, "type": kind.node_type, "key": kind.concurrency_key,
-        "rate": kind.rate_key,
-    }  # fmt: skip
-    return what in has and has[what] == name

@@ -126,3 +126,12 @@ def parse(scope: object, words: tuple[str, ...] = WORDS) -> Scope:
 def _short(value: object) -> str:
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:60]}...{text[-10:]}"
+
+
+def falls_under(scope: str, kind: Scoped, class_name: str) -> bool:
+    """Whether what waits of this kind in this class belongs to a scope."""
+    word, _, name = scope.partition(":")
+    has = {
+        CLASS: class_name, TENANT: kind.tenant, TYPE: kind.node_type, KEY: kind.concurrency_key, RATE: kind.rate_key,
+    }  # fmt: skip
+    return word in has and has[word] == name

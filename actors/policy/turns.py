@@ -99,18 +99,20 @@ class Turns(Generic[S]):
             self._heaviest = head.weight
             self._quantum = max(float(quantum), 1 / head.weight)
             return head
-        while head.round != self._round or head.credit < 1:
-            if head.round == self._round:
-                ring.move_to_end(head)
-                head = next(iter(ring))
-                if head.round == self._round and head.credit < 1:
-                    self._round += 1
-                    self._quantum = max(float(quantum), 1 / self._heaviest)
-                    self._heaviest = head.weight
-            else:
-                head.round = self._round
-                head.credit += min(self._quantum * head.weight, QUANTUM * max(1.0, head.weight))
-                self._heaviest = max(self._heaviest, head.weight)
+        this = self._round
+        while head.round != this or head.credit < 1:
+            if head.round != this:
+                head.round, weight = this, head.weight
+                head.credit += min(self._quantum * weight, QUANTUM * max(1.0, weight))
+                if weight > self._heaviest:
+                    self._heaviest = weight
+                continue
+            ring.move_to_end(head)
+            head = next(iter(ring))
+            if head.round == this and head.credit < 1:
+                self._round = this = this + 1
+                self._quantum = max(float(quantum), 1 / self._heaviest)
+                self._heaviest = head.weight
         return head
 
 

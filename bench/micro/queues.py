@@ -1,7 +1,8 @@
 """What it costs to wait: the fair queue beside the plain one, and by how much waits.
 
 `python -m bench.micro.queues` prints ratios: of the fair queue to the plain one for one tenant and one flow, and of
-what a pop costs where a thousand to a million nodes of a thousand tenants wait, by node and by turn. With a thousand, a
+what a pop costs where a thousand to a million nodes of a thousand tenants wait, by node and by turn, with the ratio of
+a million to a thousand. With a thousand, a
 turn takes one node and forgets its tenant; with a million it takes up to an eighth of the pop, so a node costs less.
 """
 
@@ -122,7 +123,7 @@ def main() -> None:
         found = [_pop_ns(waiting, count) for waiting in WAITING]
         for what, costs_ns in zip(("node", "turn"), zip(*found, strict=True), strict=True):
             text = ", ".join(f"{waiting:,}: {cost:,.0f}" for waiting, cost in zip(WAITING, costs_ns, strict=True))
-            print(f"pop {count}, ns a {what} by what waits: {text}; ratio {max(costs_ns) / min(costs_ns):.2f}")
+            print(f"pop {count}, ns a {what} by what waits: {text}; most to least {costs_ns[-1] / costs_ns[0]:.2f}")
 
 
 if __name__ == "__main__":

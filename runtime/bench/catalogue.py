@@ -18,6 +18,7 @@ from runtime.bench.workloads.memory import MemoryScenario
 from runtime.bench.workloads.metg import MetgScenario
 from runtime.bench.workloads.mixed import MixedScenario
 from runtime.bench.workloads.policy_cost import PolicyCostScenario
+from runtime.bench.workloads.polling import PollingScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
 from runtime.bench.workloads.roundtrip import RoundtripScenario
 from runtime.bench.workloads.scale import ScaleScenario
@@ -42,6 +43,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     StarvationScenario(),
     HeadOfLineScenario(),
     PolicyCostScenario(),
+    PollingScenario(),
     ScaleScenario(),
 )
 

@@ -31,6 +31,7 @@ def measure(
     ours: list[Sample] = []
     theirs: list[Sample] = []
     beside = against and scenario.baseline_name is not None
+    as_durable = scenario.baseline_is_ours or scenario.baseline_is_as_durable
     error = ""
     try:
         for turn in range(1, repeat + 1):
@@ -50,7 +51,7 @@ def measure(
         ours=tuple(ours),
         baseline_name=scenario.baseline_name if beside else None,
         baseline_params=scenario.baseline_params(setup) if beside else {},
-        baseline_durability=setup.durability if scenario.baseline_is_ours else "none",
+        baseline_durability=setup.durability if as_durable else "none",
         theirs=tuple(theirs),
         cost=scenario.cost,
         error=error,

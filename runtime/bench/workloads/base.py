@@ -52,6 +52,8 @@ class Scenario(ABC):
     baseline_name: ClassVar[str | None] = None
     baseline_is_ours: ClassVar[bool] = False
     """Whether the baseline is the same engine used in another way, and as durable."""
+    baseline_is_as_durable: ClassVar[bool] = False
+    """Whether the baseline is something else that keeps what it has as safe."""
 
     def refusal(self, setup: Setup) -> str:
         """Why this setup cannot be measured; empty when it can. Asked before anything runs."""

@@ -4,15 +4,17 @@ Two workloads, `submit` and `dag`, each on a bare engine and on one with every m
 tenant with a weight, quotas on class, tenant, node type and key that nothing reaches, a rate that is never exhausted, a
 reserved share, ageing. Reported is by how much the second is slower, in percent.
 
-And the queue alone, in this process: taking one task at a time from 1,000 and from a million waiting ones of a thousand
-tenants. The ratio of the two says whether the queue is flat.
+And the queue alone, in this process: taking tasks, 64 at a time and one at a time, from 1,000 and from a million that
+wait, of a thousand tenants, each submitted by itself. `pop_ratio` and `pop_one_ratio`, what a task costs with a million
+by what it costs with a thousand, say whether the queue is flat. With a thousand, taking a task empties its tenant, and
+64 are 64 tenants' turns; with a million a turn takes eight of them.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from actors.policy.fair import FairQueue
 from actors.protocol.kinds import Kind
@@ -32,9 +34,11 @@ TENANTS = 1_000
 FEW = 1_000
 MANY = 1_000_000
 MANY_SMOKE = 10_000
-POPS = 20_000
-POPS_SMOKE = 1_000
-POPS_PER_READING = 100
+TAKEN = 100_000
+TAKEN_SMOKE = 1_000
+TAKEN_PER_READING = 128
+POP_SIZES: Final = (("pop", 64), ("pop_one", 1))
+"""Rows of the report, and how many tasks are taken at a time."""
 
 
 class PolicyCostScenario(Scenario):
@@ -53,13 +57,10 @@ class PolicyCostScenario(Scenario):
         full = _windows(
             setup, {"scheduling": _everything()}, {"tenant": NAME, "concurrency_key": NAME, "rate_key": NAME}
         )
-        few_ns, many_ns = pop_ns(FEW, setup), pop_ns(_many(setup), setup)
         extra = {
             "submit_slower_percent": 100 * (full.submit.elapsed_ns / bare.submit.elapsed_ns - 1),
             "dag_slower_percent": 100 * (full.dag.elapsed_ns / bare.dag.elapsed_ns - 1),
-            "pop_few_us": few_ns / 1e3,
-            "pop_many_us": many_ns / 1e3,
-            "pop_ratio": many_ns / few_ns,
+            **pop_figures(_many(setup), setup),
         }
         return _together([full.submit, full.dag], extra)
 
@@ -118,27 +119,47 @@ def _together(samples: Sequence[Sample], extra: dict[str, float]) -> Sample:
 # --- the queue alone ----------------------------------------------------------------------------------------------
 
 
-def pop_ns(waiting: int, setup: Setup) -> float:
-    """Median cost of taking one task from a queue that holds so many, of a thousand tenants in turn.
+def pop_figures(many: int, setup: Setup) -> dict[str, float]:
+    """What a task costs to take where few and where many wait, and the ratio, for each size of a pop."""
+    few_ns, many_ns = pop_ns(FEW, setup), pop_ns(many, setup)
+    found = {}
+    for row, _ in POP_SIZES:
+        found[f"{row}_{_short(FEW)}_us"] = few_ns[row] / 1e3
+        found[f"{row}_{_short(many)}_us"] = many_ns[row] / 1e3
+        found[f"{row}_ratio"] = many_ns[row] / few_ns[row]
+    return found
+
+
+def pop_ns(waiting: int, setup: Setup) -> dict[str, float]:
+    """Median cost of a task by row, from a queue that holds so many, of a thousand tenants in turn.
 
     What was taken is put back between two readings, so that as many wait all the time. Checks that no task is lost.
     """
     queue: FairQueue[int] = FairQueue()
     kinds = [_kind(number) for number in range(TENANTS)]
-    share = waiting // TENANTS
-    for run, kind in enumerate(kinds):
-        queue.push(kind, run, range(share), 0, f"r:{run}")
+    for number in range(waiting):
+        queue.push(kinds[number % TENANTS], number % TENANTS, [number], 0, "r")
+    found = {row: _pop_ns(queue, count, TAKEN_SMOKE if setup.smoke else TAKEN) for row, count in POP_SIZES}
+    waits = sorted(node for _, nodes in queue.segments() for node in nodes)
+    check_equal((queue.size, waits), (waiting, list(range(waiting))), "waiting tasks")
+    return found
+
+
+def _pop_ns(queue: FairQueue[int], count: int, tasks: int) -> float:
     readings: list[float] = []
-    clock, pop = time.perf_counter_ns, queue.pop
-    for _ in range((POPS_SMOKE if setup.smoke else POPS) // POPS_PER_READING):
+    clock, pop, pops = time.perf_counter_ns, queue.pop, TAKEN_PER_READING // count
+    for _ in range(tasks // TAKEN_PER_READING):
         opened_ns = clock()
-        taken = [pop(1, 0) for _ in range(POPS_PER_READING)]
-        readings.append((clock() - opened_ns) / POPS_PER_READING)
-        for pieces in taken:
-            for run, kind, nodes in pieces:
-                queue.push(kind, run, nodes, 0, f"r:{run}")
-    check_equal(queue.size, share * TENANTS, "waiting tasks")
+        taken = [pop(count, 0) for _ in range(pops)]
+        readings.append((clock() - opened_ns) / TAKEN_PER_READING)
+        for run, kind, nodes in (piece for pieces in taken for piece in pieces):
+            for node in nodes:
+                queue.push(kind, run, [node], 0, "r")
     return percentile(readings, 0.5)
+
+
+def _short(number: int) -> str:
+    return f"{number // 1_000_000}M" if number >= 1_000_000 else f"{number // 1_000}k"
 
 
 def _kind(number: int) -> Kind:

@@ -130,6 +130,18 @@ def test_a_rate_lets_start_what_is_due_and_is_kept_over_a_restart() -> None:
     assert [record.type for record in rig.records].count(RecordType.RATES) == 2
 
 
+def test_a_dear_task_that_waits_for_a_rate_does_not_make_cheap_ones_wait_as_long() -> None:
+    rig = rig_with({"rates": {"bank": [1.0, 3]}})
+    submit(rig, 1, rate_key="bank", rate_cost=3)
+    submit(rig, 1, first=2, rate_key="bank", rate_cost=0.5)
+    assert len(rig.leases()) == 1
+    submit(rig, 1, first=3, rate_key="bank", rate_cost=3)
+    rig.later(500_000_000)
+    ((_, serial, _),) = rig.leases()
+    assert serial == 2
+    assert "rate:bank is used up" in rig.ask("why", run="s-3")["text"]
+
+
 def test_a_class_never_has_more_than_its_share_and_its_rest_is_free_at_once() -> None:
     rig = rig_with({"shares": {"low": [0.0, 0.5]}}, workers_min=4, workers_max=4, prefetch=1)
     submit(rig, 9, priority="low")

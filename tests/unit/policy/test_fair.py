@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from actors.policy.fair import FairQueue
-from actors.policy.lanes import Position
+from actors.policy.position import Position
 from actors.protocol.errors import CallerError
 from actors.protocol.kinds import Kind
 

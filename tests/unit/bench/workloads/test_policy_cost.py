@@ -1,13 +1,18 @@
-"""The queue alone, as the scenario takes from it."""
+"""What the scenario reports of the queue alone."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from runtime.bench.workloads import policy_cost
 from runtime.bench.workloads.base import Setup
 
 
-def test_taking_from_the_queue_loses_nothing_and_takes_time(tmp_path: Path) -> None:
-    setup = Setup(tasks=1, workers=1, durability=None, folder=tmp_path, smoke=True)
-    assert policy_cost.pop_ns(policy_cost.FEW, setup) > 0
+def test_the_queue_is_measured_and_loses_nothing() -> None:
+    setup = Setup(tasks=10, workers=1, durability="none", folder=Path("."), smoke=True)
+    figures = policy_cost.pop_figures(2_000, setup)
+    assert list(figures) == ["pop_1k_us", "pop_2k_us", "pop_ratio", "pop_one_1k_us", "pop_one_2k_us", "pop_one_ratio"]
+    assert all(figure > 0 for figure in figures.values())
+    assert figures["pop_ratio"] == pytest.approx(figures["pop_2k_us"] / figures["pop_1k_us"])
