@@ -145,6 +145,18 @@ class RunBook:
         self._ended_lsn[run.no] = lsn
         return True
 
+    def reopen(self, run: Run) -> bool:
+        """Move a finished run, nodes of which are about to go again, back to the live ones; False when it is there."""
+        if self.finished.pop(run.no, None) is None:
+            return False
+        self.nodes_finished -= run.size
+        self.nodes_live += run.size
+        self.bytes_finished -= run.items_bytes + run.results_bytes
+        self.bytes_live += run.items_bytes
+        self.live[run.no] = run
+        del self._ended_lsn[run.no]
+        return True
+
     @property
     def crowded(self) -> bool:
         """Whether finished runs are over the bounds."""

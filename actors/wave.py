@@ -14,12 +14,14 @@ Invariants (`check`)
 - `marks`, which a run has once a node of it did not succeed, say of each node what those of its parents came to whose
   edges were taken. So a node with a million parents is judged without looking at them.
 - A node all of whose parents ended, and are not in the wave, is where its trigger rule puts it.
+- In a run nodes of which went again (`actors.revival`) all this holds for what is PENDING only: what had started or
+  ended behind them stays, and nobody reads its `waits` and `marks` any more.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from actors.protocol.states import TriggerRule
@@ -98,6 +100,25 @@ def finish(run: Run) -> None:
     """Take the rest of the wave at once: recovery."""
     while run.wave:
         advance(run, run.size)
+
+
+def recount(run: Run, nodes: Iterable[int]) -> None:
+    """Work out anew what these nodes wait for and what their ended parents came to. There is no wave."""
+    columns, state, waits = run.columns, run.state, run.waits
+    assert columns is not None
+    for node in nodes:
+        waiting = mark = 0
+        for parent in columns.edges_in(node):
+            ending = state[parent]
+            if not TERMINAL_FIRST <= ending <= TERMINAL_LAST:
+                waiting += 1
+            elif ending != SUCCEEDED:
+                mark |= UNSUCCESSFUL if ending == SKIPPED else UNSUCCESSFUL | SPOILED
+        waits[node] = waiting
+        if mark and run.marks is None:
+            run.marks = bytearray(run.size)
+        if run.marks is not None:
+            run.marks[node] = mark
 
 
 def _after_failure(run: Run, children: Sequence[int], ending: int) -> tuple[list[int], int]:
@@ -189,6 +210,8 @@ def check(run: Run) -> None:
         start = (run.wave_at if not place else 0) or columns.succ_off[node]
         on_the_way.update(columns.succ[start : columns.succ_off[node + 1]])
     for node in range(run.size):
+        if run.rare.revived and taken[node]:  # what is behind nodes that go again may have ended before
+            continue
         parents = columns.edges_in(node)
         if run.waits[node] != len(parents) - sum(taken[p] for p in parents) + on_the_way[node]:
             raise AssertionError(f"run {run.key}: node {node} waits for {run.waits[node]} edges")
@@ -199,7 +222,7 @@ def check(run: Run) -> None:
         spoiled = any(s in (FAILED, CANCELLED) for s in endings)
         if mark != (UNSUCCESSFUL if any(s != SUCCEEDED for s in endings) else 0) | (SPOILED if spoiled else 0):
             raise AssertionError(f"run {run.key}: the marks {mark} of node {node} are not what its parents came to")
-        if state[node] == CANCELLED or node in run.rare.failures:
+        if state[node] == CANCELLED or node in run.rare.failures or (run.rare.revived and state[node] != PENDING):
             continue
         if state[node] == PENDING or (state[node] == SKIPPED) == rule_met(run.kind(node).trigger, endings):
             raise AssertionError(f"run {run.key}: node {node} is not where its trigger rule puts it")

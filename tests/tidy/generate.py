@@ -43,7 +43,7 @@ def drawing(table: Mapping[Enum, Mapping[Enum, Enum]]) -> str:
         for event, outcome in arrows.items():
             by_outcome.setdefault(outcome, []).append(label(event))
         lines += [f"    {label(state)} --> {label(to)}: {', '.join(events)}" for to, events in by_outcome.items()]
-        if not arrows:
+        if not arrows or state in states.TERMINAL:
             lines.append(f"    {label(state)} --> [*]")
     return "\n".join([*lines, "```"])
 
