@@ -145,6 +145,10 @@ class RunBook:
         self._ended_lsn[run.no] = lsn
         return True
 
+    def ended_lsn(self, no: int) -> int:
+        """The latest record when this run, which has finished, ended."""
+        return self._ended_lsn[no]
+
     def reopen(self, run: Run) -> bool:
         """Move a finished run, nodes of which are about to go again, back to the live ones; False when it is there."""
         if self.finished.pop(run.no, None) is None:

@@ -2,6 +2,9 @@
 
 Its model: a change is sent to the engine that is connected then, and may be lost with it. The last one is sent until it
 was answered, which means that it is durable; without it some work would wait for ever, as it should.
+
+It also has what failed replayed, discarded, and runs rerun, at any moment; every other time somebody mended the cause
+before. Such a request may be lost, too: it is not sent again.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class Operator:
         self._user = user
         self._random = Random(f"operator {seed}")
         self._reclasses = Random(f"reclasses {seed}")
+        self._revivals = Random(f"revivals {seed}")
         self._paused: set[str] = set()
         self._next_query = FIRST_QUERY
         self._last_query = 0
@@ -52,6 +56,8 @@ class Operator:
         clock, random = self._user.world.clock, self._random
         for _ in range(self._reclasses.choice((0, 3, 9))):
             clock.at(now_ns + self._reclasses.randrange(60_000_000), self._reclass)
+        for _ in range(self._revivals.choice((0, 1, 3, 8))):
+            clock.at(now_ns + self._revivals.randrange(80_000_000), self._revive)
         count = random.choice((0, 2, 6))
         for _ in range(count):
             clock.at(now_ns + random.randrange(40_000_000), self._change)
@@ -88,6 +94,21 @@ class Operator:
         query_id, self._next_query = self._next_query, self._next_query + 1
         args = {"run": run, "priority": random.choice(PRIORITIES)}
         user.ask(msg.Queried(user.session, query_id, "priority", args))
+
+    def _revive(self) -> None:
+        """Something goes again, or dead letters are discarded."""
+        user, random = self._user, self._revivals
+        seqs = sorted(user.submissions)
+        chosen = seqs if random.random() < 0.5 else [random.choice(seqs)]
+        what = random.choice(("replay", "replay", "discard", "rerun"))
+        args: dict[str, Any] = {"filter": {"run": f"{user.session}-{chosen[0]}"} if len(chosen) == 1 else {}}
+        if what == "rerun":
+            chosen = chosen[-1:]
+            args = {"run": f"{user.session}-{chosen[0]}"}
+        if what != "discard":
+            user.will_go_again(chosen, mended=random.random() < 0.5)
+        query_id, self._next_query = self._next_query, self._next_query + 1
+        user.ask(msg.Queried(user.session, query_id, what, args))
 
     def _free(self) -> None:
         if self.done:
