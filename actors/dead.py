@@ -17,6 +17,7 @@ answered; the letters that fail again meanwhile are passed already.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,7 @@ from actors.protocol.errors import CallerError, MissingNode, UnknownRun
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import NodeState
 from actors.run import Run
-from actors.state_column import FAILED, LEASED
+from actors.state_column import CANCELLING, FAILED, LEASED, where
 
 if TYPE_CHECKING:
     from actors.core import EngineCore
@@ -86,19 +87,18 @@ def _rerun(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
 def _held(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
     """How many nodes of some scopes are with workers; with `take_back`, what was not started yet is fetched back."""
     scopes = {parse(scope).text for scope in message.args.get("scopes") or ()}
-    found: dict[int, tuple[Run, list[int]]] = {}
-    for pool in core.pools.values():
-        for worker in pool.workers.values():
-            for group in worker.book.groups():
-                nodes = [node for node, is_open in zip(group.nodes, group.open, strict=True) if is_open]
-                if nodes and not scopes.isdisjoint(scopes_of(group.run.kind(nodes[0]))):
-                    found.setdefault(group.run.no, (group.run, []))[1].extend(nodes)
-    if message.args.get("take_back"):
-        for run, nodes in found.values():
-            unstopped = [node for node in nodes if run.state[node] == LEASED]
-            if unstopped:
-                core.scheduler.put(msg.StopLeases(run, unstopped))
-    return {"held": sum(len(nodes) for _, nodes in found.values())}
+    count = 0
+    for run in core.scheduler.book.live.values():
+        if scopes.isdisjoint(chain.from_iterable(map(scopes_of, run.kinds))):
+            continue
+        leased, stopping = (
+            [node for node in where(run.state, state) if not scopes.isdisjoint(scopes_of(run.kind(node)))]
+            for state in (LEASED, CANCELLING)
+        )
+        count += len(leased) + len(stopping)
+        if leased and message.args.get("take_back"):
+            core.scheduler.put(msg.StopLeases(run, leased))
+    return {"held": count}
 
 
 # --- finding ------------------------------------------------------------------------------------------------------

@@ -46,6 +46,9 @@ class Operator:
         self._random = Random(f"operator {seed}")
         self._reclasses = Random(f"reclasses {seed}")
         self._revivals = Random(f"revivals {seed}")
+        self._revivals_left = 0
+        self.planned = 0
+        """What it is about to see to."""
         self._paused: set[str] = set()
         self._next_query = FIRST_QUERY
         self._last_query = 0
@@ -56,14 +59,27 @@ class Operator:
         clock, random = self._user.world.clock, self._random
         for _ in range(self._reclasses.choice((0, 3, 9))):
             clock.at(now_ns + self._reclasses.randrange(60_000_000), self._reclass)
-        for _ in range(self._revivals.choice((0, 1, 3, 8))):
-            clock.at(now_ns + self._revivals.randrange(80_000_000), self._revive)
+        self._revivals_left = self._revivals.choice((0, 3, 12, 12))
+        for _ in range(self._revivals_left):
+            clock.at(now_ns + self._revivals.randrange(40_000_000), self.revive)
         count = random.choice((0, 2, 6))
         for _ in range(count):
             clock.at(now_ns + random.randrange(40_000_000), self._change)
         if count:
             self.done = False
             clock.at(now_ns + 40_000_000 + random.randrange(40_000_000), self._free)
+
+    def hear_of_end(self, seq: int) -> None:
+        """A run, or task, ended without success: soon somebody sees to it, some times."""
+        if self._revivals_left:
+            self._revivals_left -= 1
+            self.planned += 1
+            clock = self._user.world.clock
+            clock.at(clock.now_ns + self._revivals.randrange(3_000_000), lambda: self._see_to(seq))
+
+    def _see_to(self, seq: int) -> None:
+        self.planned -= 1
+        self.revive(seq)
 
     def hear(self, query_id: int) -> None:
         """An answer came."""
@@ -95,11 +111,11 @@ class Operator:
         args = {"run": run, "priority": random.choice(PRIORITIES)}
         user.ask(msg.Queried(user.session, query_id, "priority", args))
 
-    def _revive(self) -> None:
-        """Something goes again, or dead letters are discarded."""
+    def revive(self, seq: int = 0) -> None:
+        """Something goes again, or dead letters are discarded: of one submission, or of all."""
         user, random = self._user, self._revivals
         seqs = sorted(user.submissions)
-        chosen = seqs if random.random() < 0.5 else [random.choice(seqs)]
+        chosen = [seq] if seq else seqs if random.random() < 0.5 else [random.choice(seqs)]
         what = random.choice(("replay", "replay", "discard", "rerun"))
         args: dict[str, Any] = {"filter": {"run": f"{user.session}-{chosen[0]}"} if len(chosen) == 1 else {}}
         if what == "rerun":

@@ -296,6 +296,7 @@ class User:
                 if failure["kind"] == "expired":
                     self.expired.add((seq, 0 if node is None else node))
                 self._note((seq, 0 if node is None else node), (state, None))
+                self.operator.hear_of_end(seq)
         elif tell.frame == "N":
             for seq, _, state, counts, _ in body:
                 self._note_ended(seq, state, counts, tell.lsn)
@@ -331,6 +332,8 @@ class User:
         again = self.submissions[seq].revived
         assert before == (state, counts) or again, f"run {seq} ended {before}, now {(state, counts)}"
         self.ended[seq] = (state, counts)
+        if state != "succeeded":
+            self.operator.hear_of_end(seq)
         self._read_states(seq, lsn)
 
     def _note_repeated(self, seq: int, run: str, ending: list[Any] | None, lsn: int) -> None:
@@ -373,6 +376,8 @@ class User:
 
     def satisfied(self) -> bool:
         """Whether everything was answered, and what went again has ended again."""
+        if self.operator.planned:
+            return False
         return all(self._complete(seq) and (not s.revived or self._settled(seq)) for seq, s in self.submissions.items())
 
     def _settled(self, seq: int) -> bool:
