@@ -53,7 +53,12 @@ class DeadLetter:
 
     @classmethod
     def from_row(cls, row: Sequence[Any], codec: Codec | None = None) -> Self:
-        """From a row of the reply to "dead". Without a codec, a text with special characters is left out."""
+        """From a row of the reply to "dead".
+
+        Args:
+            row: The row.
+            codec: Decodes texts; without one, a text with special characters is left out.
+        """
         fields = list(row)
         fields[_MESSAGE] = _text(row[_MESSAGE], codec)
         return cls(*fields)
@@ -77,7 +82,12 @@ class DeadLetterDetails:
 
     @classmethod
     def of(cls, reply: Mapping[str, Any], codec: Codec) -> Self:
-        """From the reply to "letter"."""
+        """From the reply to "letter".
+
+        Args:
+            reply: As in `actors.dead`.
+            codec: Decodes texts and arguments.
+        """
         failure = reply["failure"]
         error = exception_of(failure, codec)
         error.add_note(f"dead letter {reply['row'][0]}")
