@@ -7,6 +7,7 @@ written; `Run.own_rare` gives a run its own.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -77,12 +78,14 @@ class Rare:
         self.events: deque[tuple[int, int, str, str, int]] = deque(maxlen=limits.STORY_EVENTS_MAX)
         """The story: wall clock, node or -1, event, detail, number of the record that is its cause."""
 
-    def forget_attempts(self, node: int) -> None:
-        """The node begins anew: as if no attempt had been made, and without a time to expire at, which is over."""
-        for facts in (self.attempts, self.crashes, self.failures, self.died, self.progress, self.ended, self.expires):
-            facts.pop(node, None)
-        self.discarded.discard(node)
-        self.give_up_spawned(node)
+    def forget_attempts(self, nodes: Sequence[int]) -> None:
+        """Nodes begin anew: as if no attempt had been made, and without a time to expire at, which is over."""
+        facts: tuple[dict[int, Any], ...] = (self.attempts, self.crashes, self.failures, self.died, self.progress)
+        for known in (*facts, self.ended, self.expires, self.spawned, self.refused):
+            if known:
+                for node in nodes:
+                    known.pop(node, None)
+        self.discarded.difference_update(nodes)
 
     def give_up_spawned(self, node: int) -> None:
         """An attempt ended otherwise than it meant to: what it wanted to add is forgotten."""

@@ -47,6 +47,15 @@ SPOILED: Final = 2
 NODE_EDGES: Final = 8
 """What taking a node from the wave costs, in edges."""
 
+_WAITED_FOR: Final = 4
+_MEANINGS: Final = bytes(
+    _WAITED_FOR
+    if not TERMINAL_FIRST <= state <= TERMINAL_LAST
+    else {SUCCEEDED: 0, SKIPPED: UNSUCCESSFUL}.get(state, UNSUCCESSFUL | SPOILED)
+    for state in range(256)
+)
+"""What a parent in a state means to its children: a mark, or that it is waited for."""
+
 _ALL_SUCCEEDED: Final = TriggerRule.ALL_SUCCEEDED
 _NONE_FAILED: Final = TriggerRule.NONE_FAILED
 _ANY_SUCCEEDED: Final = TriggerRule.ANY_SUCCEEDED
@@ -104,21 +113,24 @@ def finish(run: Run) -> None:
 
 def recount(run: Run, nodes: Iterable[int]) -> None:
     """Work out anew what these nodes wait for and what their ended parents came to. There is no wave."""
-    columns, state, waits = run.columns, run.state, run.waits
+    columns, state, waits, marks = run.columns, run.state, run.waits, run.marks
     assert columns is not None
+    if marks is None:
+        marks = run.marks = bytearray(run.size)
+    rows = [(columns.deps_off, columns.deps)]
+    if columns.after_off is not None and columns.after is not None:
+        rows.append((columns.after_off, columns.after))
     for node in nodes:
         waiting = mark = 0
-        for parent in columns.edges_in(node):
-            ending = state[parent]
-            if not TERMINAL_FIRST <= ending <= TERMINAL_LAST:
-                waiting += 1
-            elif ending != SUCCEEDED:
-                mark |= UNSUCCESSFUL if ending == SKIPPED else UNSUCCESSFUL | SPOILED
+        for off, parents in rows:
+            for parent in parents[off[node] : off[node + 1]]:
+                meaning = _MEANINGS[state[parent]]
+                if meaning == _WAITED_FOR:
+                    waiting += 1
+                else:
+                    mark |= meaning
         waits[node] = waiting
-        if mark and run.marks is None:
-            run.marks = bytearray(run.size)
-        if run.marks is not None:
-            run.marks[node] = mark
+        marks[node] = mark
 
 
 def _after_failure(run: Run, children: Sequence[int], ending: int) -> tuple[list[int], int]:
