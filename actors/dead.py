@@ -29,7 +29,7 @@ from actors.policy.scopes import parse, scopes_of
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import CallerError, MissingNode, UnknownRun
-from actors.protocol.kinds import PRIORITIES
+from actors.protocol.kinds import PRIORITIES, Kind
 from actors.protocol.states import NodeState
 from actors.run import Run
 from actors.state_column import CANCELLING, FAILED, LEASED, where
@@ -87,7 +87,7 @@ def _rerun(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
 def _held(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
     """How many nodes of some scopes are with workers; with `take_back`, what was not started yet is fetched back."""
     scopes = {parse(scope).text for scope in message.args.get("scopes") or ()}
-    count = 0
+    held = 0
     for run in core.scheduler.book.live.values():
         if scopes.isdisjoint(chain.from_iterable(map(scopes_of, run.kinds))):
             continue
@@ -95,10 +95,16 @@ def _held(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
             [node for node in where(run.state, state) if not scopes.isdisjoint(scopes_of(run.kind(node)))]
             for state in (LEASED, CANCELLING)
         )
-        count += len(leased) + len(stopping)
+        held += len(leased) + len(stopping)
         if leased and message.args.get("take_back"):
             core.scheduler.put(msg.StopLeases(run, leased))
-    return {"held": count}
+    return {"held": held}
+
+
+def count(scheduler: Scheduler) -> int:
+    """How many dead letters there are."""
+    book = scheduler.book
+    return sum(len(run.rare.died) - len(run.rare.discarded) for run in (*book.live.values(), *book.finished.values()))
 
 
 # --- finding ------------------------------------------------------------------------------------------------------
@@ -186,14 +192,17 @@ def _page(
     """Letters from a place on that a filter finds, by run, and where the next page begins."""
     wanted = LetterFilter.of(args.get("filter") or {})
     found: dict[int, tuple[Run, list[int]]] = {}
-    left, looks = rows_max, limits.QUERY_NODES_MAX
+    tasks: dict[Kind, bool] = {}
+    left, looks = rows_max, limits.LETTERS_LOOKED_AT_MAX
     for run, node in _letters(scheduler, wanted.run, args.get("from")):
         if not (left and looks):
             return list(found.values()), (run.no, node)
         looks -= 1
-        kind, failure = run.kind(node), run.rare.failures.get(node) or {}
-        at_ns = run.rare.died.get(node, 0)
-        if wanted.matches(kind.handler, kind.name, failure.get("kind", ""), kind.tenant, at_ns):
+        kind = run.kind(node)
+        meant = tasks.get(kind)
+        if meant is None:
+            meant = tasks[kind] = wanted.matches_task(kind.handler, kind.name, kind.tenant)
+        if meant and wanted.matches_failure(run.rare.failures[node]["kind"], run.rare.died[node]):
             found.setdefault(run.no, (run, []))[1].append(node)
             left -= 1
     return list(found.values()), None
@@ -211,10 +220,9 @@ def _letters(scheduler: Scheduler, key: str | None, start: Place | None) -> Iter
         runs = [run]
     else:
         runs = [run for run in (*book.live.values(), *book.finished.values()) if run.rare.died]
-        runs.sort(key=_by_number, reverse=True)
-    for run in runs:
-        if start is not None and run.no > start[0]:
-            continue
+    if start is not None:
+        runs = [run for run in runs if run.no <= start[0]]
+    for run in sorted(runs, key=_by_number, reverse=True):
         node = run.state.find(FAILED, start[1] if start is not None and run.no == start[0] else 0)
         while node >= 0:
             if node not in run.rare.discarded:

@@ -140,6 +140,7 @@ class Queries:
             "log": asdict(core.persister.statistics()),
             "runs_live": len(core.scheduler.book.live),
             "nodes_live": core.scheduler.book.nodes_live,
+            "dead_letters": dead.count(core.scheduler),
             "pools": [self._pool_row(name) for name in core.pools],
         }
 

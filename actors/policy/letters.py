@@ -51,14 +51,15 @@ class LetterFilter:
             *(data.get(name) for name in FIELDS[1:]),
         )
 
-    def matches(self, handler: str, name: str, kind: str, tenant: str, at_ns: int) -> bool:
-        """Whether a letter of any run is meant: its function, its task's name, how, of whom and when it failed."""
-        return (
-            (self.kind is None or kind == self.kind)
-            and (self.tenant is None or tenant == self.tenant)
-            and (self.since_ns is None or at_ns >= self.since_ns)
-            and (self.handler is None or bool(self.handler.fullmatch(handler) or self.handler.fullmatch(name)))
-        )
+    def matches_task(self, handler: str, name: str, tenant: str) -> bool:
+        """Whether letters of a task are meant: of this function, name and tenant."""
+        if self.tenant is not None and tenant != self.tenant:
+            return False
+        return self.handler is None or bool(self.handler.fullmatch(handler) or self.handler.fullmatch(name))
+
+    def matches_failure(self, kind: str, at_ns: int) -> bool:
+        """Whether letters are meant that failed like this, then."""
+        return (self.kind is None or kind == self.kind) and (self.since_ns is None or at_ns >= self.since_ns)
 
 
 def problems(data: dict[str, Any]) -> list[str]:

@@ -3,8 +3,9 @@
 Its model: a change is sent to the engine that is connected then, and may be lost with it. The last one is sent until it
 was answered, which means that it is durable; without it some work would wait for ever, as it should.
 
-It also has what failed replayed, discarded, and runs rerun, at any moment; every other time somebody mended the cause
-before. Such a request may be lost, too: it is not sent again.
+A pause is a drain: what was not started comes back. The operator also has what failed replayed, discarded, and runs
+rerun, at any moment; every other time somebody mended the cause before. Such a request may be lost, too: it is not sent
+again.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ class Operator:
         what = random.randrange(6)
         if what == 0:
             self._send({"pause": [scope]})
+            query_id, self._next_query = self._next_query, self._next_query + 1
+            self._user.ask(msg.Queried(self._user.session, query_id, "held", {"scopes": [scope], "take_back": True}))
         elif what == 1:
             self._send({"resume": [scope]})
         elif what == 2:

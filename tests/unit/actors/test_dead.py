@@ -156,6 +156,7 @@ def test_discarded_letters_are_gone_for_good_and_their_run_is_as_it_was() -> Non
     assert rig.ask("discard", letters=["s-1/0"]) == {"count": 1, "next": None}
     assert rig.ask("discard", letters=["s-1/0"]) == {"count": 0, "next": None}
     assert letters(rig) == ["s-1/1"]
+    assert rig.ask("engine")["dead_letters"] == 1
     assert rig.ask("status", run="s-1")["state"] == "failed"
     assert reopened(rig.records).book.finished[1].rare.discarded == {0}
     assert [e[2] for e in rig.ask("story", run="s-1", node=0)["events"]][-1] == "discarded"

@@ -36,7 +36,9 @@ LETTER = ("shop.mail:send", "send", "error", "acme", 1_000)
     ],
 )
 def test_a_letter_is_meant_when_all_parts_fit(data: dict[str, Any], matches: bool) -> None:
-    assert LetterFilter.of(data).matches(*LETTER) is matches
+    wanted = LetterFilter.of(data)
+    handler, name, kind, tenant, at_ns = LETTER
+    assert (wanted.matches_task(handler, name, tenant) and wanted.matches_failure(kind, at_ns)) is matches
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
