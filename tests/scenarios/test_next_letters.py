@@ -137,3 +137,35 @@ def test_after_a_drain_nothing_of_the_scope_starts(state_dir: Path, tmp_path: Pa
         rt.resume("tenant:acme")
         assert [handle.result(PATIENCE_S) for handle in waiting] == ["acme"] * 20
         more.result(PATIENCE_S)
+
+
+def test_a_cancelled_run_goes_on_where_it_was(state_dir: Path, tmp_path: Path) -> None:
+    runs, gate = tmp_path / "runs", tmp_path / "gate"
+    flow = Flow("stopped")
+    first = flow.add(handlers.mark, str(runs), "first", id="first")
+    held = flow.add(handlers.hold, str(runs), "held", str(gate), after=[first], id="held")
+    flow.add(handlers.mark, str(runs), "last", after=[held], id="last")
+    with opened(state_dir) as rt:
+        run = rt.submit(flow, run_id="stopped")
+        until(lambda: words(runs)["held"], "the node that is held")
+        assert run.cancel()
+        assert run.wait(PATIENCE_S) == RunState.CANCELLED
+        assert list(rt.dead(run=run)) == [], "what was cancelled has not failed"
+    with opened(state_dir) as rt:
+        again = rt.rerun("stopped")
+        gate.touch()
+        assert again.wait(PATIENCE_S) == RunState.SUCCEEDED
+        assert again.results() == {"first": "first", "held": "held", "last": "last"}
+        assert words(runs) == {"first": 1, "held": 2, "last": 1}
+
+
+def test_what_expired_runs_when_it_is_replayed(state_dir: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with opened(state_dir) as rt:
+        rt.pause("tenant:acme")
+        late = rt.submit(handlers.mark, str(runs), "late", tenant="acme", expires=0.05)
+        assert isinstance(late.exception(PATIENCE_S), TaskFailed)
+        rt.resume("tenant:acme")
+        assert rt.replay(kind="expired", tenant="acme") == 1
+        assert late.rerun().result(timeout=PATIENCE_S) == "late", "a rerun of what runs waits for it"
+        assert words(runs) == {"late": 1}
