@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -31,7 +30,6 @@ from actors.protocol.records import RecordType
 from actors.protocol.words import counted
 from actors.run import Run
 from actors.state_column import (
-    CANCELLED,
     FAILED,
     PENDING,
     READY,
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
 REPLAYED: Final = 0
 DISCARDED: Final = 1
 """What a DEAD record says of its nodes. Persisted: append only."""
-_UNSUCCESSFUL: Final = (FAILED, CANCELLED, SKIPPED)
 NOTED_MAX: Final = 16
 """Nodes of one request that get a line of their own in the story; more are told as one."""
 
@@ -69,7 +66,7 @@ def revive(scheduler: Scheduler, run: Run, roots: Sequence[int] | None, asker: s
         return 0
     asked = None if roots is None else found
     scheduler.log(RecordType.DEAD, orjson.dumps([REPLAYED, run.no, asked, scheduler.wall_ns, asker]))
-    ready = enter(scheduler, run, REPLAYED, asked, asker)
+    ready = _replay(scheduler, run, asked, found, asker)
     if run.stirred:  # what left the state READY in the queue is still there, and would be there twice
         for node_type in {kind.node_type for kind in run.kinds}:
             scheduler.giving.drop(node_type, run)
@@ -103,18 +100,22 @@ def enter(scheduler: Scheduler, run: Run, what: int, nodes: Sequence[int] | None
         run.own_rare().discarded.update(nodes or ())
         _note(scheduler, run, nodes, "discarded", asker)
         return ()
+    return _replay(scheduler, run, nodes, _roots(run, nodes), asker)
+
+
+def _replay(scheduler: Scheduler, run: Run, asked: Sequence[int] | None, roots: list[int], asker: str) -> Sequence[int]:
+    """Let these nodes go again, and what was skipped because of them if not all were asked for."""
     if scheduler.book.reopen(run):
         scheduler.ended_ns.pop(run.no, None)
-    roots = _roots(run, nodes)
-    _note(scheduler, run, nodes, "replayed", asker)
-    return _begin_again(run, roots if nodes is None else _with_skipped(run, roots))
+    _note(scheduler, run, asked, "replayed", asker)
+    return _begin_again(run, roots if asked is None else _with_skipped(run, roots))
 
 
 def _roots(run: Run, asked: Sequence[int] | None) -> list[int]:
     """Those of the nodes that go again because somebody asks for them."""
     if asked is None:
-        return sorted(chain.from_iterable(where(run.state, ending) for ending in _UNSUCCESSFUL))
-    return [node for node in dict.fromkeys(asked) if run.state[node] in _UNSUCCESSFUL]
+        return [node for node, state in enumerate(run.state) if FAILED <= state <= SKIPPED]
+    return [node for node in dict.fromkeys(asked) if FAILED <= run.state[node] <= SKIPPED]
 
 
 def _with_skipped(run: Run, roots: list[int]) -> list[int]:
