@@ -1,7 +1,7 @@
 """Questions about dead letters, and what may be done with them: listed, looked at, replayed, discarded; runs rerun.
 
-A dead letter is a node in state FAILED. None is kept apart: it is its run that is kept, by the retention rule once it
-has finished, and its letters go with it. So there is no second bound, and nothing to be moved that a crash could lose.
+A dead letter is a node in state FAILED. None is kept apart: it is its run that is kept, and its letters go with it, so
+there is nothing to be moved that a crash could lose. Finished runs with letters have bounds of their own (`books`).
 A letter is named `run/number`; a single task is named as its run is.
 
     dead    {filter, from, limit}   -> {rows, next}; latest run first

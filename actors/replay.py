@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, outcomes, reclass, revival, timetable, wave
+from actors import admission, kept, outcomes, reclass, revival, timetable, wave
 from actors.growth import attach_spawned
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
@@ -263,6 +263,9 @@ class Replay:
             reclass.enter(self.scheduler, run, node, class_, asker)
 
     def _dead(self, record: Record) -> None:
+        if record.payload[:1] == kept.MARK:
+            kept.restore(self.scheduler, record.payload, record.lsn, self._accept_node_types)
+            return
         what, no, nodes, wall_ns, asker = orjson.loads(record.payload)
         book = self.scheduler.book
         run = book.live.get(no) or book.finished.get(no)

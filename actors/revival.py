@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from actors import consequences, wave
+from actors.books import has_letters
 from actors.protocol.errors import RunBeingCancelled
 from actors.protocol.records import RecordType
 from actors.protocol.words import counted
@@ -98,6 +99,8 @@ def enter(scheduler: Scheduler, run: Run, what: int, nodes: Sequence[int] | None
     """Do what a DEAD record says; returns nodes that became READY, which are not queued yet."""
     if what == DISCARDED:
         run.own_rare().discarded.update(nodes or ())
+        if not has_letters(run):
+            scheduler.book.unspare(run)
         _note(scheduler, run, nodes, "discarded", asker)
         return ()
     return _replay(scheduler, run, nodes, _roots(run, nodes), asker)

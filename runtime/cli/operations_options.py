@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.policy.letters import KINDS
+from actors.protocol import limits
 from actors.protocol.kinds import PRIORITIES
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 _AGE: Final = re.compile(r"(\d{1,9})([smhd])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 LETTERS_KEPT: Final = (
-    "Letters are kept as long as their runs: finished runs go, oldest first, when there are more of them than the "
-    "folder keeps (see status --help)."
+    f"A folder keeps the latest {limits.LETTER_RUNS_MAX:,} finished runs with dead letters, up to "
+    f"{limits.LETTER_NODES_MAX:,} nodes and {limits.LETTER_BYTES_MAX // limits.MIB:,} MiB."
 )
 NEEDS_ENGINE: Final = "Durable when the command ends. Needs a running engine."
 

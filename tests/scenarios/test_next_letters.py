@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from runtime import Flow, NodeType, RunState, Runtime
+from runtime import Flow, NodeType, Retention, RunState, Runtime
 from runtime.errors import TaskFailed, WaitTimeout
 from tests.scenarios import handlers, handlers_next
 from tests.scenarios.processes import OwnFamily, kill
@@ -169,3 +169,24 @@ def test_what_expired_runs_when_it_is_replayed(state_dir: Path, tmp_path: Path) 
         assert rt.replay(kind="expired", tenant="acme") == 1
         assert late.rerun().result(timeout=PATIENCE_S) == "late", "a rerun of what runs waits for it"
         assert words(runs) == {"late": 1}
+
+
+def test_what_succeeds_does_not_push_out_what_failed(state_dir: Path, tmp_path: Path) -> None:
+    runs, up = tmp_path / "runs", tmp_path / "up"
+    nodes = [NodeType("default", workers=2)]
+    with Runtime(state_dir, node_types=nodes, retention=Retention(runs=2)) as rt:
+        ids = all_failed(rt, runs, up)
+        for _ in range(5):
+            assert [rt.submit(abs, -n).result(PATIENCE_S) for n in range(20)] == list(range(20))
+        engine = OwnFamily(rt).engine
+        kill(engine)
+        await_gone([engine])
+        assert [rt.submit(abs, -n).result(PATIENCE_S) for n in range(20)] == list(range(20))
+        assert {letter.id for letter in rt.dead()} == {*ids}
+        assert len(list(rt.runs())) < TASKS + 10
+    up.touch()
+    with Runtime(state_dir, node_types=nodes, retention=Retention(runs=2)) as rt:
+        assert rt.replay(everything=True) == TASKS
+        until(lambda: len(words(runs)) == TASKS and min(words(runs).values()) == 2, "second attempts of all")
+        assert rt.submit(abs, -1).result(PATIENCE_S) == 1
+        until(lambda: not list(rt.dead()), "no dead letters")

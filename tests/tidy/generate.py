@@ -99,12 +99,18 @@ def bounds_table() -> str:
         "the oldest are forgotten, with their results and stories; never the latest one, whatever its size, and none "
         "whose end its program was not yet told"
     )
+    letters = (
+        f"{limits.LETTER_RUNS_MAX:,} runs, {limits.LETTER_NODES_MAX:,} nodes, "
+        f"{limits.LETTER_BYTES_MAX // limits.MIB:,} MiB; each of at most {limits.LETTER_RUN_NODES_MAX:,} nodes and "
+        f"{limits.LETTER_RUN_BYTES_MAX // limits.MIB:,} MiB"
+    )
     full = (
         "the engine reads no submissions until runs end, what was accepted goes on: `submit` waits, `submit_nowait` "
         "raises `QueueFull` when the queue before the engine is full too"
     )
     rows = [
         ("finished runs", finished, forgotten),
+        ("besides, finished runs with dead letters", letters, "the oldest of them are forgotten"),
         ("unfinished runs", f"{limits.NODES_OPEN_MAX:,} nodes, {limits.BYTES_OPEN_MAX // limits.MIB:,} MiB", full),
     ]
     return "\n".join(["| held | up to | then |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])

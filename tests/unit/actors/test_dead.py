@@ -196,7 +196,8 @@ def test_letters_of_a_run_that_is_being_cancelled_stay() -> None:
     assert rig.ask("replay") == {"count": 1, "next": None}
 
 
-def test_letters_go_with_their_run() -> None:
+def test_letters_go_with_their_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LETTER_RUNS_MAX", 0)
     rig = Rig()
     rig.core.scheduler.book.runs_max = 1
     submit(rig, 1)
