@@ -269,3 +269,42 @@ def test_any_run_is_what_it_was_and_goes_again_as_it_would(data: st.DataObject) 
                 each.succeed(worker, serial, node, value=[node])
     assert FAILED not in restored.state
     assert facts(restored) == facts(run)
+
+
+def letters_of(scheduler: Scheduler) -> dict[str, Any]:
+    """All letters that somebody would be shown, with how they failed."""
+    book = scheduler.book
+    return {
+        f"{run.no}/{node}": (run.rare.failures[node], run.rare.died[node], run.items[node])
+        for run in (*book.live.values(), *book.finished.values())
+        for node in run.rare.died
+        if node not in run.rare.discarded and run.items is not None
+    }
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_log_that_was_cut_has_the_letters_that_are_there(data: st.DataObject) -> None:
+    """Whatever fails, succeeds, is replayed or discarded, and wherever the log is cut."""
+    rig = small()
+    seq = 1
+    for _ in range(data.draw(st.integers(3, 14))):
+        step = data.draw(st.sampled_from(["fail", "fail", "succeed", "succeed", "replay", "discard", "rerun"]))
+        known = letters(rig)
+        if step in ("fail", "succeed") or not known:
+            count = data.draw(st.integers(1, 3))
+            submit(rig, seq, count)
+            seq += count
+        elif step == "rerun":
+            rig.ask("rerun", run=data.draw(st.sampled_from(known)))
+        else:
+            chosen = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True))
+            assert rig.ask(step, letters=chosen)["count"] == len(chosen)
+        work(rig, fail=step == "fail" or (step in ("replay", "rerun") and data.draw(st.booleans())))
+        rig.core.scheduler._floor_look_lsn = 0
+        rig.say(msg.TimePassed())
+        there = letters_of(rig.core.scheduler)
+        assert letters_of(reopened(rig.records, floor_of(rig))) == there
+        assert letters_of(reopened(rig.records)) == there
+        assert len(there) == len(letters(rig))
