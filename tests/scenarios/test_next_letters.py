@@ -43,7 +43,7 @@ def test_what_was_replayed_runs_although_the_engine_is_killed(state_dir: Path, t
         assert [rt.handle(run_id).result(timeout=PATIENCE_S) for run_id in ids] == [f"call-{n}" for n in range(TASKS)]
         assert list(rt.dead()) == []
     assert set(words(runs)) == {f"call-{n}" for n in range(TASKS)}
-    assert min(words(runs).values()) == 2
+    assert min(words(runs).values()) >= 2, "more, where the engine was killed before it had the result"
     with opened(state_dir) as rt:
         assert list(rt.dead()) == []
         assert rt.handle(ids[7]).result() == "call-7"
@@ -187,6 +187,6 @@ def test_what_succeeds_does_not_push_out_what_failed(state_dir: Path, tmp_path: 
     up.touch()
     with Runtime(state_dir, node_types=nodes, retention=Retention(runs=2)) as rt:
         assert rt.replay(everything=True) == TASKS
-        until(lambda: len(words(runs)) == TASKS and min(words(runs).values()) == 2, "second attempts of all")
+        until(lambda: len(words(runs)) == TASKS and min(words(runs).values()) >= 2, "second attempts of all")
         assert rt.submit(abs, -1).result(PATIENCE_S) == 1
         until(lambda: not list(rt.dead()), "no dead letters")
