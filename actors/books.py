@@ -6,6 +6,10 @@ public key of a run is "session-number", or the id that the user gave.
 Retention rule: finished runs go, oldest first, when there are more than `runs` of them, more than `nodes` nodes in them
 or more than `BYTES_FINISHED_MAX` encoded bytes; never the latest one, and never one whose end was not yet handed to its
 session.
+
+Runs with dead letters are spared: kept beside those bounds, within bounds of their own (`LETTER_RUNS_MAX` and those
+that follow it), where the oldest go first, too. So what succeeds does not push out what failed. Such a run would keep
+the log from being cut at its first record; `actors.kept` writes it again when the log's floor comes to it.
 """
 
 from __future__ import annotations
@@ -17,8 +21,15 @@ from typing import Final
 from actors.protocol import limits
 from actors.run import Run
 
+CARRY_LAG_RECORDS: Final = 4096
+"""Records that a run which is kept for its letters may keep in the log, beside those for its size."""
 ROOM_PART: Final = 16
 """Retiring frees one part in so many, so that it is done for many runs at once."""
+
+
+def has_letters(run: Run) -> bool:
+    """Whether there are dead letters in it that nobody has dealt with."""
+    return len(run.rare.died) > len(run.rare.discarded)
 
 
 class Session:
@@ -56,6 +67,11 @@ class RunBook:
         """Of what was submitted, encoded. What its results take is not known before, and limited by its nodes only."""
         self.bytes_finished = 0
         self.told_lsn = 0
+        self.spared: dict[int, Run] = {}
+        """Those of the finished ones that are kept for their letters, oldest first."""
+        self._spared_nodes = self._spared_bytes = 0
+        self._aside: dict[int, Run] = {}
+        """Runs whose records are not where their age says: spared ones, and those that were written again."""
         self._by_key: dict[str, Run] = {}
         self._by_age: deque[int] = deque()  # numbers in order of submission; also some of runs that are gone
         self._ended_lsn: dict[int, int] = {}
@@ -145,13 +161,31 @@ class RunBook:
         self._ended_lsn[run.no] = lsn
         return True
 
+    def ended_lsn(self, no: int) -> int:
+        """The latest record when this run, which has finished, ended."""
+        return self._ended_lsn[no]
+
+    def reopen(self, run: Run) -> bool:
+        """Move a finished run, nodes of which are about to go again, back to the live ones; False when it is there."""
+        if run.no not in self.finished:
+            return False
+        self.unspare(run)
+        del self.finished[run.no]
+        self.nodes_finished -= run.size
+        self.nodes_live += run.size
+        self.bytes_finished -= run.items_bytes + run.results_bytes
+        self.bytes_live += run.items_bytes
+        self.live[run.no] = run
+        del self._ended_lsn[run.no]
+        return True
+
     @property
     def crowded(self) -> bool:
         """Whether finished runs are over the bounds."""
         return (
-            len(self.finished) > self.runs_max
-            or self.nodes_finished > self.nodes_max
-            or self.bytes_finished > limits.BYTES_FINISHED_MAX
+            len(self.finished) - len(self.spared) > self.runs_max
+            or self.nodes_finished - self._spared_nodes > self.nodes_max
+            or self.bytes_finished - self._spared_bytes > limits.BYTES_FINISHED_MAX
         )
 
     def retire(self) -> list[Run]:
@@ -162,22 +196,50 @@ class RunBook:
         over_runs, over_nodes, over_bytes = (
             used - bound + bound // ROOM_PART
             for used, bound in (
-                (len(self.finished), self.runs_max),
-                (self.nodes_finished, self.nodes_max),
-                (self.bytes_finished, limits.BYTES_FINISHED_MAX),
+                (len(self.finished) - len(self.spared), self.runs_max),
+                (self.nodes_finished - self._spared_nodes, self.nodes_max),
+                (self.bytes_finished - self._spared_bytes, limits.BYTES_FINISHED_MAX),
             )
         )
+        others = len(self.finished) - len(self.spared)
         for no, run in self.finished.items():
+            if no in self.spared:
+                continue
             enough = over_runs <= 0 and over_nodes <= 0 and over_bytes <= 0
-            if enough or len(gone) == len(self.finished) - 1 or self._ended_lsn[no] > self.told_lsn:
+            if enough or others == 1 or self._ended_lsn[no] > self.told_lsn:
                 break
-            gone.append(run)
+            others -= 1
+            gone += self._spare(run) if has_letters(run) else [run]
             over_runs -= 1
             over_nodes -= run.size
             over_bytes -= run.items_bytes + run.results_bytes
         for run in gone:
             self._drop(run.no)
         return gone
+
+    def _spare(self, run: Run) -> list[Run]:
+        """Keep a run for its letters; returns what has to go for it, or itself where it is too large."""
+        size = run.items_bytes + run.results_bytes
+        if run.size > limits.LETTER_RUN_NODES_MAX or size > limits.LETTER_RUN_BYTES_MAX:
+            return [run]
+        self.spared[run.no] = run
+        self._spared_nodes += run.size
+        self._spared_bytes += size
+        gone: list[Run] = []
+        while (
+            len(self.spared) > limits.LETTER_RUNS_MAX
+            or self._spared_nodes > limits.LETTER_NODES_MAX
+            or self._spared_bytes > limits.LETTER_BYTES_MAX
+        ):
+            gone.append(next(iter(self.spared.values())))
+            self.unspare(gone[-1])
+        return gone
+
+    def unspare(self, run: Run) -> None:
+        """This run is kept as any other from now on, if it was spared."""
+        if self.spared.pop(run.no, None) is not None:
+            self._spared_nodes -= run.size
+            self._spared_bytes -= run.items_bytes + run.results_bytes
 
     def forget(self, numbers: list[int]) -> None:
         """Replay: these runs were retired."""
@@ -186,13 +248,44 @@ class RunBook:
                 self._drop(no)
 
     def floor(self, next_lsn: int) -> int:
-        """The lowest LSN that a kept run needs: that of the oldest by submission, whichever ended first."""
+        """The lowest LSN that a kept run needs."""
+        return min([self._floor_by_age(next_lsn), *(run.lsn for run in self._aside.values())])
+
+    def below_floor(self, next_lsn: int) -> list[Run]:
+        """Finished runs that alone keep much of the log from being cut: those that are spared, or were.
+
+        Much is so many records that writing them again, as often, adds a KiB to each.
+        """
+        low = [run for no, run in self._aside.items() if no in self.finished]
+        size = sum(run.items_bytes + run.results_bytes for run in low)
+        floor = self._floor_by_age(next_lsn) - CARRY_LAG_RECORDS - size // limits.KIB
+        return [run for run in low if run.lsn < floor]
+
+    def put_aside(self, run: Run, lsn: int) -> None:
+        """All that the log has to keep of this run begins with this record."""
+        run.lsn = lsn
+        self._aside[run.no] = run
+
+    def restore(self, run: Run, lsn: int) -> None:
+        """Replay: a finished run that was written again."""
+        self.add(run, run.seq if run.is_graph or run.is_map else run.seq + run.base_size - 1)
+        self.expect_no_at_least(run.no + 1)
+        self._by_age.pop()
+        self.weigh(run, run.items_bytes)
+        self.put_aside(run, lsn)
+        self.finish(run, lsn)
+
+    def _floor_by_age(self, next_lsn: int) -> int:
+        """That of the oldest by submission, whichever ended first, without those that stand aside."""
         by_age, live, finished = self._by_age, self.live, self.finished
         if len(by_age) > 2 * (len(live) + len(finished)):
             self._by_age = by_age = deque(no for no in by_age if no in live or no in finished)
         while by_age:
-            run = live.get(by_age[0]) or finished.get(by_age[0])
-            if run is not None:
+            no = by_age[0]
+            run = live.get(no) or finished.get(no)
+            if no in self.spared and run is not None:
+                self._aside[no] = run
+            if run is not None and no not in self._aside:
                 return run.lsn
             by_age.popleft()
         return next_lsn
@@ -209,11 +302,17 @@ class RunBook:
             raise AssertionError("bytes_finished is wrong")
         if any(not run.open for run in self.live.values()) or any(run.open for run in self.finished.values()):
             raise AssertionError("a run is in the wrong book")
-        kept = [no for no in self._by_age if no in self.live or no in self.finished]
-        if kept != sorted((*self.live, *self.finished)):
+        if self._spared_nodes != sum(run.size for run in self.spared.values()) or not (
+            self.spared.keys() <= self.finished.keys()
+        ):
+            raise AssertionError("spared runs are counted wrongly")
+        kept = [no for no in self._by_age if (no in self.live or no in self.finished) and no not in self._aside]
+        if kept != sorted({*self.live, *self.finished} - self._aside.keys()):
             raise AssertionError("the runs in order of submission are not the live and the finished ones")
 
     def _drop(self, no: int) -> None:
+        self.unspare(self.finished[no])
+        self._aside.pop(no, None)
         run = self.finished.pop(no)
         self.bytes_finished -= run.items_bytes + run.results_bytes
         del self._ended_lsn[no]

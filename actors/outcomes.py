@@ -178,6 +178,8 @@ def end(
 ) -> None:
     run.own_rare().attempts[node] = attempt
     run.own_rare().failures[node] = failure
+    if state == FAILED:
+        run.own_rare().died[node] = scheduler.wall_ns
     ending = NodeState(state).name.lower()
     lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
     scheduler.note(run, node, ending, ending_words(attempt, failure) if message is not None else brief(failure))

@@ -1,8 +1,8 @@
 """Answers to questions about runs: status, table of nodes, results, story, and why something is not running.
 
-Only reads, but for `policy` and `priority`, which pass a change on. Every answer about a run, or the policy, carries
-the LSN of the latest record, so that nobody is told of a change that could still be lost. What is said of the engine
-itself waits for nothing: it must be said when the log stalls.
+Only reads, but for `policy` and `priority`, which pass a change on; questions about dead letters are `actors.dead`'s.
+Every answer about a run, or the policy, carries the LSN of the latest record, so that nobody is told of a change that
+could still be lost. What is said of the engine itself waits for nothing: it must be said when the log stalls.
 
 Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame keeps the
 difference between the two as it was then.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from actors import reclass
+from actors import dead, reclass
 from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.pool_row import pool_row
 from actors.protocol import effects as fx
@@ -63,10 +63,13 @@ class Queries:
         """The reply to one question."""
         self._now_ns, self._wall_ns = now_ns, wall_ns
         try:
-            handler = self._on.get(message.what)
-            if handler is None:
+            handler, of_letters = self._on.get(message.what), dead.QUESTIONS.get(message.what)
+            if of_letters is not None:
+                body = [message.query_id, of_letters(self._core, message), None]
+            elif handler is not None:
+                body = [message.query_id, handler(self, message), None]
+            else:
                 raise CallerError(f"unknown question {message.what!r}")
-            body = [message.query_id, handler(self, message), None]
         except CallerError as refused:
             body = [message.query_id, None, {"code": refused.code, "message": refused.message}]
         lsn = 0 if message.what == "engine" else self._core.scheduler.lsn
@@ -139,6 +142,7 @@ class Queries:
             "log": asdict(core.persister.statistics()),
             "runs_live": len(core.scheduler.book.live),
             "nodes_live": core.scheduler.book.nodes_live,
+            "dead_letters": dead.count(core.scheduler),
             "pools": [pool_row(pool, len(core.scheduler.ready[pool.name]), ahead_ns) for pool in core.pools.values()],
         }
 

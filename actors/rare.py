@@ -7,6 +7,7 @@ written; `Run.own_rare` gives a run its own.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ class Rare:
         "backoff_until",
         "classes",
         "crashes",
+        "died",
+        "discarded",
         "due",
         "ended",
         "events",
@@ -35,6 +38,7 @@ class Rare:
         "parked",
         "progress",
         "refused",
+        "revived",
         "spawned",
     )
 
@@ -45,6 +49,12 @@ class Rare:
         """Those of them that took their worker with them."""
         self.failures: dict[int, dict[str, Any]] = {}
         """How nodes ended that did not succeed."""
+        self.died: dict[int, int] = {}
+        """When nodes failed for good, wall clock: dead letters, see `actors.dead`."""
+        self.discarded: set[int] = set()
+        """Those of them that somebody has dealt with."""
+        self.revived = False
+        """Whether nodes that had ended went again, see `actors.revival`."""
         self.parked: dict[int, str] = {}
         """Why nodes are parked."""
         self.backoff_until: dict[int, int] = {}
@@ -68,6 +78,15 @@ class Rare:
         self.events: deque[tuple[int, int, str, str, int]] = deque(maxlen=limits.STORY_EVENTS_MAX)
         """The story: wall clock, node or -1, event, detail, number of the record that is its cause."""
 
+    def forget_attempts(self, nodes: Sequence[int]) -> None:
+        """Nodes begin anew: as if no attempt had been made, and without a time to expire at, which is over."""
+        facts: tuple[dict[int, Any], ...] = (self.attempts, self.crashes, self.failures, self.died, self.progress)
+        for known in (*facts, self.ended, self.expires, self.spawned, self.refused):
+            if known:
+                for node in nodes:
+                    known.pop(node, None)
+        self.discarded.difference_update(nodes)
+
     def give_up_spawned(self, node: int) -> None:
         """An attempt ended otherwise than it meant to: what it wanted to add is forgotten."""
         if self.spawned:
@@ -76,7 +95,7 @@ class Rare:
             self.refused.pop(node, None)
 
 
-_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset()}
+_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset(), "discarded": frozenset(), "revived": False}
 
 
 def _refusing() -> Rare:

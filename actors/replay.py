@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, outcomes, reclass, timetable, wave
+from actors import admission, kept, outcomes, reclass, revival, timetable, wave
 from actors.growth import attach_spawned
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
@@ -199,6 +199,8 @@ class Replay:
             return
         scheduler.note(run, node, outcome, ending_words(attempt, failure) if times[2] else brief(failure))
         run.own_rare().failures[node] = failure
+        if outcome == "failed":
+            run.own_rare().died[node] = wall
         run.settle([node], int(NodeState[outcome.upper()]))
         wave.finish(run)
         self._close(run, record, wall)
@@ -260,6 +262,17 @@ class Replay:
             self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
             reclass.enter(self.scheduler, run, node, class_, asker)
 
+    def _dead(self, record: Record) -> None:
+        if record.payload[:1] == kept.MARK:
+            kept.restore(self.scheduler, record.payload, record.lsn, self._accept_node_types)
+            return
+        what, no, nodes, wall_ns, asker = orjson.loads(record.payload)
+        book = self.scheduler.book
+        run = book.live.get(no) or book.finished.get(no)
+        if run is not None:
+            self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
+            revival.enter(self.scheduler, run, what, nodes, asker)
+
     _on: Final[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,
         int(RecordType.COMPLETED): _completed,
@@ -272,4 +285,5 @@ class Replay:
         int(RecordType.RATES): _rates,
         int(RecordType.KEYS): _keys,
         int(RecordType.PRIORITY): _priority,
+        int(RecordType.DEAD): _dead,
     }

@@ -1,4 +1,4 @@
-"""One execution of a graph as columns. Only this and `actors.wave` move its nodes between states.
+"""One execution of a graph as columns. Only this, `actors.wave` and `actors.revival` move nodes.
 
 The columns (see `actors.protocol.graph` for the edges): `state` one byte a node, `waits` edges still open, `results`
 what its children read. A batch of results is one pass over its edges; what has more of them behind it, and all that

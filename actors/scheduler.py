@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, consequences, expiry, growth, outcomes, timetable
+from actors import admission, consequences, expiry, growth, kept, outcomes, timetable
 from actors.books import RunBook
 from actors.consequences import Spreading
 from actors.giving import Giving, note_rates
@@ -246,15 +246,16 @@ class Scheduler:
             self.tell(session, "P", body)
 
     def _retire(self) -> None:
-        gone = self.book.retire()
-        if gone:
+        if gone := self.book.retire():
             self.log(RecordType.RELEASED, orjson.dumps([run.no for run in gone]))
             self._out.extend(fx.ForgetRun(run.key) for run in gone)
             for run in gone:
                 self.ended_ns.pop(run.no, None)
                 self.waste += run.heavy_columns()
+        elif self.lsn < self._floor_look_lsn:
+            return
         self._floor_look_lsn = self.lsn + FLOOR_EVERY_RECORDS
-        floor = self.standing.kept(self, self.book.floor(self.lsn + 1), self._floor_lsn)
+        floor = self.standing.kept(self, kept.carry(self), self._floor_lsn)
         if floor > self._floor_lsn:
             note_rates(self, whole=True)
             self.keys.carry(self, floor)

@@ -14,12 +14,14 @@ Invariants (`check`)
 - `marks`, which a run has once a node of it did not succeed, say of each node what those of its parents came to whose
   edges were taken. So a node with a million parents is judged without looking at them.
 - A node all of whose parents ended, and are not in the wave, is where its trigger rule puts it.
+- In a run nodes of which went again (`actors.revival`) all this holds for what is PENDING only: what had started or
+  ended behind them stays, and nobody reads its `waits` and `marks` any more.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from actors.protocol.states import TriggerRule
@@ -44,6 +46,15 @@ SPOILED: Final = 2
 """Mark: a parent failed or was cancelled."""
 NODE_EDGES: Final = 8
 """What taking a node from the wave costs, in edges."""
+
+_WAITED_FOR: Final = 4
+_MEANINGS: Final = bytes(
+    _WAITED_FOR
+    if not TERMINAL_FIRST <= state <= TERMINAL_LAST
+    else {SUCCEEDED: 0, SKIPPED: UNSUCCESSFUL}.get(state, UNSUCCESSFUL | SPOILED)
+    for state in range(256)
+)
+"""What a parent in a state means to its children: a mark, or that it is waited for."""
 
 _ALL_SUCCEEDED: Final = TriggerRule.ALL_SUCCEEDED
 _NONE_FAILED: Final = TriggerRule.NONE_FAILED
@@ -98,6 +109,28 @@ def finish(run: Run) -> None:
     """Take the rest of the wave at once: recovery."""
     while run.wave:
         advance(run, run.size)
+
+
+def recount(run: Run, nodes: Iterable[int]) -> None:
+    """Work out anew what these nodes wait for and what their ended parents came to. There is no wave."""
+    columns, state, waits, marks = run.columns, run.state, run.waits, run.marks
+    assert columns is not None
+    if marks is None:
+        marks = run.marks = bytearray(run.size)
+    rows = [(columns.deps_off, columns.deps)]
+    if columns.after_off is not None and columns.after is not None:
+        rows.append((columns.after_off, columns.after))
+    for node in nodes:
+        waiting = mark = 0
+        for off, parents in rows:
+            for parent in parents[off[node] : off[node + 1]]:
+                meaning = _MEANINGS[state[parent]]
+                if meaning == _WAITED_FOR:
+                    waiting += 1
+                else:
+                    mark |= meaning
+        waits[node] = waiting
+        marks[node] = mark
 
 
 def _after_failure(run: Run, children: Sequence[int], ending: int) -> tuple[list[int], int]:
@@ -189,6 +222,8 @@ def check(run: Run) -> None:
         start = (run.wave_at if not place else 0) or columns.succ_off[node]
         on_the_way.update(columns.succ[start : columns.succ_off[node + 1]])
     for node in range(run.size):
+        if run.rare.revived and taken[node]:  # what is behind nodes that go again may have ended before
+            continue
         parents = columns.edges_in(node)
         if run.waits[node] != len(parents) - sum(taken[p] for p in parents) + on_the_way[node]:
             raise AssertionError(f"run {run.key}: node {node} waits for {run.waits[node]} edges")
@@ -199,7 +234,7 @@ def check(run: Run) -> None:
         spoiled = any(s in (FAILED, CANCELLED) for s in endings)
         if mark != (UNSUCCESSFUL if any(s != SUCCEEDED for s in endings) else 0) | (SPOILED if spoiled else 0):
             raise AssertionError(f"run {run.key}: the marks {mark} of node {node} are not what its parents came to")
-        if state[node] == CANCELLED or node in run.rare.failures:
+        if state[node] == CANCELLED or node in run.rare.failures or (run.rare.revived and state[node] != PENDING):
             continue
         if state[node] == PENDING or (state[node] == SKIPPED) == rule_met(run.kind(node).trigger, endings):
             raise AssertionError(f"run {run.key}: node {node} is not where its trigger rule puts it")

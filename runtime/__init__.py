@@ -8,8 +8,8 @@ that `import runtime` costs a worker or a command-line program nothing.
 Reading order of the face: `config` and `scheduling` (what can be set), `registry` and `reference` (tasks and their
 names), `flow` (graphs), `dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and `views` (from the
 engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking face), `aio` (the asyncio
-face), `mapping` and `iterate` (map), `executor`. Below it: `host` (processes), `mail` (queues and values), `storage`
-(disk), `profile`, `bench`, `cli`.
+face), `mapping` and `iterate` (map), `executor`, `letters` and `operations` (what an operator does). Below it: `host`
+(processes), `mail` (queues and values), `storage` (disk), `profile`, `bench`, `cli`.
 
 Knows processes, disks and clocks. Decides nothing: that is what `actors` is for.
 """
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from runtime.handle import TaskHandle as TaskHandle
     from runtime.host.scaling import ScaleFigures as ScaleFigures
     from runtime.host.scaling import ScaleStep as ScaleStep
+    from runtime.letters import DeadLetter as DeadLetter
+    from runtime.letters import DeadLetterDetails as DeadLetterDetails
     from runtime.registry import Task as Task
     from runtime.registry import TaskRegistry as TaskRegistry
     from runtime.scheduling import Rate as Rate
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncRuntime",
     "Breaker",
+    "DeadLetter",
+    "DeadLetterDetails",
     "Executor",
     "Flow",
     "Node",
@@ -78,6 +82,8 @@ __all__ = [
 _HOME: Final = {
     "AsyncRuntime": "runtime.aio",
     "Breaker": "runtime.config",
+    "DeadLetter": "runtime.letters",
+    "DeadLetterDetails": "runtime.letters",
     "Executor": "runtime.executor",
     "Flow": "runtime.flow",
     "Node": "runtime.flow",

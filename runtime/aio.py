@@ -22,7 +22,8 @@ from typing import Any, Self, TypeVar
 
 from actors.protocol.errors import RuntimeClosed
 from runtime import views
-from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, settled
+from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, attach, settled
+from runtime.aio_operations import AsyncOperations
 from runtime.aio_submitter import AsyncSubmitter
 from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
 from runtime.dispatch import Dispatch
@@ -37,7 +38,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=AsyncHandle)
 
 
-class AsyncRuntime(AsyncSubmitter):
+class AsyncRuntime(AsyncOperations, AsyncSubmitter):
     """See the module; arguments as `runtime.engine.Runtime`. Opened by `async with`, or by `await rt.open()`."""
 
     def __init__(
@@ -127,12 +128,7 @@ class AsyncRuntime(AsyncSubmitter):
         Raises:
             UnknownRun: The folder has no such run, or no longer.
         """
-        handle = AsyncRunHandle(self._client, run_id, foreign=True)
-        handle.seq = 0
-        await handle.look(watch=True)
-        if not handle.done():
-            self._client.watch(run_id, handle)
-        return handle
+        return await attach(self._client, run_id)
 
     async def runs(self) -> AsyncIterator[RunStatus]:
         """The runs that the folder knows, latest first."""

@@ -157,6 +157,14 @@ class AsyncTaskHandle(AsyncHandle, Generic[R_co]):
         status = await self.status()
         return status.progress or Progress(float(status.done), 1)
 
+    async def rerun(self) -> AsyncRunHandle:
+        """Run it again, if it did not succeed; see `runtime.operations.Operations.rerun`.
+
+        Returns:
+            A handle that waits for the new end.
+        """
+        return await rerun(self._client, self)
+
 
 class AsyncRunHandle(RunFacts, AsyncHandle):
     """A run of a flow, or any run that was found again by its id. See `runtime.handle.RunHandle`."""
@@ -218,6 +226,14 @@ class AsyncRunHandle(RunFacts, AsyncHandle):
         """State and counts now. Raises UnknownRun."""
         return views.read_status(await self._ask(views.ask_status(self.run_id)))
 
+    async def rerun(self) -> AsyncRunHandle:
+        """Run again what did not succeed; see `runtime.operations.Operations.rerun`.
+
+        Returns:
+            A handle that waits for the new end.
+        """
+        return await rerun(self._client, self)
+
     async def progress(self) -> Progress:
         """Ended nodes of all nodes."""
         counts = self._counts() or (await self.status()).counts
@@ -244,3 +260,20 @@ class AsyncRunHandle(RunFacts, AsyncHandle):
                 await self.look(watch=False)
         if not self._state:
             raise self._late(timeout)
+
+
+async def attach(client: EngineClient, run_id: str) -> AsyncRunHandle:
+    """A handle of a run that may have been submitted by another session. Raises UnknownRun."""
+    handle = AsyncRunHandle(client, run_id, foreign=True)
+    handle.seq = 0
+    await handle.look(watch=True)
+    if not handle.done():
+        client.watch(run_id, handle)
+    return handle
+
+
+async def rerun(client: EngineClient, run: AsyncHandle | str) -> AsyncRunHandle:
+    """Let what did not succeed of a run go again; see `runtime.operations.Operations.rerun`."""
+    run_id = run if isinstance(run, str) else run.run_id
+    await answer_of(client, client.ask("rerun", {"run": run_id}))
+    return await attach(client, run_id)

@@ -35,6 +35,7 @@ from runtime.host.handlers import inside_worker
 from runtime.host.scaling import OnScale
 from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
+from runtime.operations import Operations
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_entry, ask_policy
@@ -46,7 +47,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=SyncHandle)
 
 
-class Runtime(Submitter):
+class Runtime(Operations, Submitter):
     """See the module.
 
     Args:

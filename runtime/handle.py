@@ -106,6 +106,14 @@ class TaskHandle(SyncHandle, Generic[R_co]):
                 self._value = value
                 self._state = state
 
+    def rerun(self) -> RunHandle:
+        """Run it again, if it did not succeed; see `runtime.operations.Operations.rerun`.
+
+        Returns:
+            A handle that waits for the new end.
+        """
+        return rerun(self._client, self)
+
 
 class NodeView:
     """One node of a run, by id or number."""
@@ -268,6 +276,14 @@ class RunHandle(RunFacts, SyncHandle):
         """State and counts now. Raises UnknownRun."""
         return views.read_status(self._ask(views.ask_status(self.run_id)))
 
+    def rerun(self) -> RunHandle:
+        """Run again what did not succeed; see `runtime.operations.Operations.rerun`.
+
+        Returns:
+            A handle that waits for the new end.
+        """
+        return rerun(self._client, self)
+
     def progress(self) -> Progress:
         """Ended nodes of all nodes. Cheap while the run is open: the engine reports ten times a second."""
         counts = self._counts() or self.status().counts
@@ -324,3 +340,10 @@ def attach(client: EngineClient, run_id: str) -> RunHandle:
     if not handle.done():
         client.watch(run_id, handle)
     return handle
+
+
+def rerun(client: EngineClient, run: SyncHandle | str) -> RunHandle:
+    """Let what did not succeed of a run go again; a handle that waits for its new end. Raises as `Operations.rerun`."""
+    run_id = run if isinstance(run, str) else run.run_id
+    client.answer_of(client.ask("rerun", {"run": run_id}))
+    return attach(client, run_id)

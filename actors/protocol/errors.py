@@ -184,6 +184,13 @@ class TooManyKeys(CallerError):
     hint = "use shorter windows; the limit is limits.KEYS_MAX"
 
 
+class RunBeingCancelled(CallerError):
+    """Nodes of a run cannot go again while others are still being stopped."""
+
+    code = "MS129"
+    hint = "wait for the end of the run, then ask again"
+
+
 class TaskFailed(MainspringError):
     """A task ended without success. Args: message, kind, type name, traceback text."""
 

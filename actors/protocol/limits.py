@@ -116,6 +116,17 @@ KEYS_MAX: Final = 100_000
 """Idempotency keys within their windows: about 530 bytes of memory each, and 110 bytes of the log. More are refused."""
 NODES_FINISHED_MAX: Final = 200_000
 """Nodes of finished runs kept for their results. The latest finished run is kept whatever its size."""
+LETTER_RUNS_MAX: Final = 2_000
+"""Finished runs that are kept for their dead letters, beside RUNS_FINISHED_MAX; then the oldest go."""
+LETTER_NODES_MAX: Final = 100_000
+"""Nodes of all of them: half of NODES_FINISHED_MAX."""
+LETTER_BYTES_MAX: Final = 64 * MIB
+"""Encoded arguments and results of all of them: an eighth of BYTES_FINISHED_MAX, since they are written to the log
+again each time that it has gone round."""
+LETTER_RUN_NODES_MAX: Final = 10_000
+"""Nodes of one of them, and LETTER_RUN_BYTES_MAX its bytes: what is written again in one turn. Larger runs go with the
+others."""
+LETTER_RUN_BYTES_MAX: Final = 1 * MIB
 BYTES_OPEN_MAX: Final = 1024 * MIB
 """Encoded bytes in which unfinished runs were submitted. Beyond it the engine stops reading submissions. In memory they
 take two to four times as much. 32 times MAP_WINDOW_BYTES; a node of NODES_OPEN_MAX has 128 of them."""
@@ -270,6 +281,11 @@ ENGINE_START_NS: Final = 30_000_000_000
 WORKER_START_NS: Final = 30_000_000_000
 """Longest start of a worker process until it says hello; it takes milliseconds. One that hangs, or was frozen, is
 replaced. Equal to ENGINE_START_NS."""
+LETTERS_PER_TURN: Final = 64
+"""Dead letters that one question replays or discards: 0.2 ms, or 2 ms where each is of another run (rule R5). Who asks
+for more asks again."""
+LETTERS_LOOKED_AT_MAX: Final = 2_000
+"""Dead letters looked at for one page of those that match something: 0.6 ms, or 2 ms where each is of another run."""
 EXECUTOR_AHEAD_NS: Final = 10_000_000
 """Work that an Executor hands to the engine ahead of the workers. What is handed over can no longer be cancelled by its
 future, so it is kept short; longer than a few wake-ups, so that workers do not wait."""

@@ -48,6 +48,8 @@ class RecordType(IntEnum):
     """Idempotency keys: those that are kept, or a submission that stands for an earlier run."""
     PRIORITY = 13
     """A run, or one task of a bundle, was given another priority class."""
+    DEAD = 17
+    """Nodes that ended without success go again, or were discarded as dead letters."""
 
 
 class Record(NamedTuple):

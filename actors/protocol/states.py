@@ -14,7 +14,8 @@ from actors.protocol.errors import IllegalTransition
 
 
 class NodeState(IntEnum):
-    """State of a node. Above `LEASED` and up to `SKIPPED` the state is terminal."""
+    """State of a node. Above `LEASED` and up to `SKIPPED` the state is terminal: a run all of whose nodes are there is
+    over, and none leaves it again unless somebody asks for that (`REPLAYED`)."""
 
     PENDING = 0
     READY = 1
@@ -48,6 +49,7 @@ class NodeEvent(StrEnum):
     SKIPPED = "skipped"
     DELAYED = "delayed"
     EXPIRED = "expired"
+    REPLAYED = "replayed"
 
 
 NODE_TABLE: Final[Mapping[NodeState, Mapping[NodeEvent, NodeState]]] = MappingProxyType(
@@ -92,9 +94,9 @@ NODE_TABLE: Final[Mapping[NodeState, Mapping[NodeEvent, NodeState]]] = MappingPr
             NodeEvent.SKIPPED: NodeState.SKIPPED,
         },
         NodeState.SUCCEEDED: {},
-        NodeState.FAILED: {},
-        NodeState.CANCELLED: {},
-        NodeState.SKIPPED: {},
+        NodeState.FAILED: {NodeEvent.REPLAYED: NodeState.PENDING},
+        NodeState.CANCELLED: {NodeEvent.REPLAYED: NodeState.PENDING},
+        NodeState.SKIPPED: {NodeEvent.REPLAYED: NodeState.PENDING},
     }
 )
 

@@ -17,6 +17,7 @@ from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
+from runtime.cli.operations_options import add_operations
 
 Command = Callable[[argparse.Namespace, Console], Exit]
 
@@ -89,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
         options.epilog = KEPT
         options.set_defaults(command=command)
     _add_control(commands)
+    add_operations(commands)
     return top
 
 

@@ -26,7 +26,8 @@ Questions: `run` is a run id, `node` a number or an id; replies come on either l
     story  {run, node}     -> {events: [[at_ns, number | -1, event, text]]}
     why    {run, node}     -> {text}
     runs   {from, limit}   -> {rows: [[run, name, state, counts, created_ns, ended_ns]], next}, latest first
-    engine {}              -> {state, log, runs_live, nodes_live, pools}; `scale`: see `runtime.host.scaling`
+    engine {}              -> {state, log, runs_live, nodes_live, dead_letters, pools}
+    dead, letter, replay, discard, rerun, held: see `actors.dead`; scale: see `runtime.host.scaling`
     policy {change}        -> {policy, waiting: {class: nodes}}; change, or null to look: see `actors.policy.policy`
     error: [query, null, {code, message}]
 """

@@ -188,10 +188,9 @@ class EngineHost:
     def _receive_face(self, events: list[Any]) -> None:
         asked, submitted = self._mail.receive()
         for message in asked:
-            kind = type(message)
-            if kind is msg.SessionOpened:
+            if isinstance(message, msg.SessionOpened):
                 self.teller.session = message.session
-            elif kind is msg.Queried:
+            elif isinstance(message, msg.Queried):
                 if message.what == "output":
                     self._face.send(b"Q" + orjson.dumps(self._outputs.answer(message)))
                     continue
@@ -239,8 +238,7 @@ class EngineHost:
                 events.append(self._observed(post, is_stopped(post.pid) if look and post.pid > 0 else None))
 
     def _observed(self, post: WorkerPost, stopped: bool | None) -> msg.WorkerObserved:
-        serial, started_ns = post.table.current()
-        pulse = post.table.pulse()
+        (serial, started_ns), pulse = post.table.current(), post.table.pulse()
         running = tuple((s, post.table.started_ns(s)) for s in self._running(post)) if post.is_async else ()
         return msg.WorkerObserved(
             post.worker, serial, started_ns, pulse.rss_bytes, pulse.tasks_done, stopped, running, post.table.passed()
@@ -353,7 +351,9 @@ class EngineHost:
         self.loop.call_soon_threadsafe(self.take_event, event)
 
     def take_event(self, event: Any) -> None:
-        """Something happened outside of the links: a turn follows."""
+        """Something happened outside of the links: a turn follows. Who asks is told what runs now."""
+        if isinstance(event, msg.Queried):
+            self._observe(self._events, time.monotonic_ns())
         self._events.append(event)
         if not self._turn_asked:
             self._turn()

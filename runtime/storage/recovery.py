@@ -17,7 +17,7 @@ from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import read_log
+from runtime.storage.reader import RecoveryReport, read_log
 
 
 def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -35,14 +35,8 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
         LogCorrupt: The log is damaged before its tail.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        scheduler = Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
-        replay = Replay(scheduler, BlobStore(folder.blobs_path, fsync=False).open)
-        reader = read_log(folder.log, DiskFiles(), live=True)
-        records = 0
-        for record in reader:
-            records += 1
-            replay.fold(record)
-        report = reader.report()
+        replay, report = _replayed(folder)
+        scheduler = replay.scheduler
         book = scheduler.book
         runs = sorted((*book.live.values(), *book.finished.values()), key=lambda run: run.no, reverse=True)
         return {
@@ -50,13 +44,36 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
             "owner_pid": folder.owner_pid(),
             "durability": replay.opened.get("durability"),
             "log": {
-                "records": records,
+                "records": replay.records,
                 "segments": len(report.segments),
                 "bytes": report.bytes,
                 "bytes_cut": report.bytes_cut,
                 "types": {RecordType(kind).name.lower(): count for kind, count in sorted(replay.counted.items())},
             },
         }
+
+
+def read_runs(path: str | os.PathLike[str]) -> Scheduler:
+    """A scheduler that knows the runs of a state folder, to be looked at only.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        StateFolderError, LogCorrupt: As `summarise`.
+    """
+    with StateFolder.open(path, create=False, owner=False) as folder:
+        return _replayed(folder)[0].scheduler
+
+
+def _replayed(folder: StateFolder) -> tuple[Replay, RecoveryReport]:
+    """The whole log read again."""
+    scheduler = Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
+    replay = Replay(scheduler, BlobStore(folder.blobs_path, fsync=False).open)
+    reader = read_log(folder.log, DiskFiles(), live=True)
+    for record in reader:
+        replay.fold(record)
+    return replay, reader.report()
 
 
 def _row(run: Run, ended_ns: int | None) -> dict[str, Any]:

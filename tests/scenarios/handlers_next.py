@@ -7,6 +7,7 @@ the import of its module, the unpickling of its argument, its body, the pickling
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any, Final
 
 from tests.scenarios.handlers import first_holds, note, wait_for
@@ -39,6 +40,14 @@ def call_service(path: str, word: str, up: str) -> str:
     note(path, word)
     if not os.path.exists(up):
         raise ConnectionError("the service is down")
+    return word
+
+
+def die_unless(path: str, word: str, up: str) -> str:
+    """Note the try; take the worker along unless the file is there."""
+    note(path, word)
+    if not os.path.exists(up):
+        os.kill(os.getpid(), signal.SIGKILL)
     return word
 
 

@@ -119,6 +119,11 @@ def test_a_failure_is_kept_and_a_key_outlives_its_run(state_dir: Path, tmp_path:
             rt.submit(handlers.fail, str(runs), "charged", idempotency_key=KEY).result(timeout=30)
         for i in range(100):
             rt.submit(handlers.mark, str(tmp_path / "others"), str(i)).result(timeout=30)
+        with pytest.raises(TaskFailed, match="charged failed"):
+            rt.submit(handlers.fail, str(runs), "charged", idempotency_key=KEY).result(timeout=30)
+        assert rt.discard(everything=True) == 1
+        for i in range(100):
+            rt.submit(handlers.mark, str(tmp_path / "others"), str(i)).result(timeout=30)
         for _ in range(2):
             with pytest.raises(UnknownRun, match="no longer kept"):
                 rt.submit(handlers.fail, str(runs), "charged", idempotency_key=KEY)

@@ -19,6 +19,7 @@ from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
+from actors.protocol.states import NodeState
 from tests.sim.operator import Operator, sharing
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Submission:
     expires_ns: int = 0
     appointed: bool = False
     kind_no: int = 1
+    revived: bool = False
+    """Whether somebody asked that what did not succeed of it goes again."""
     repeats: int = 0
     """Number of the submission that it repeats under the same key."""
 
@@ -136,6 +139,14 @@ class User:
             firsts.setdefault(key, seq)
             due += self._keys.randrange(10_000_000)
             self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+
+    def will_go_again(self, seqs: list[int], *, mended: bool) -> None:
+        """Somebody is about to ask that these go again; `mended`: handlers do not fail any more as it was planned."""
+        if self._queue is not None:
+            for submission in (self.submissions[seq] for seq in seqs):
+                submission.revived = True
+                if mended:
+                    submission.fails.clear()
 
     def ask(self, question: msg.Queried) -> None:
         """Ask the engine that is there now, if one is."""
@@ -234,7 +245,7 @@ class User:
     def connect(self, queue: Queue) -> None:
         """A new engine: say hello; the rest follows its answer."""
         self._queue = None
-        open_seq = min((s for s in self.submissions if not self._complete(s)), default=0)
+        open_seq = min((n for n, s in self.submissions.items() if s.revived or not self._complete(n)), default=0)
         queue.post(msg.SessionOpened(self.session, open_seq))
         for number, priority in enumerate(PRIORITIES, 1):
             more = self._sharing[number - 1]
@@ -285,13 +296,14 @@ class User:
                 if failure["kind"] == "expired":
                     self.expired.add((seq, 0 if node is None else node))
                 self._note((seq, 0 if node is None else node), (state, None))
+                self.operator.hear_of_end(seq)
         elif tell.frame == "N":
             for seq, _, state, counts, _ in body:
-                self._note_ended(seq, state, counts)
+                self._note_ended(seq, state, counts, tell.lsn)
         elif tell.frame == "Q":
             self.operator.hear(body[0])
         elif tell.frame == "D":
-            self._note_repeated(*body)
+            self._note_repeated(*body, tell.lsn)
         elif tell.frame == "J":
             raise AssertionError(f"refused: {body}")
 
@@ -310,28 +322,36 @@ class User:
             self._note((seq, node), what)
 
     def _note(self, key: tuple[int, int], what: tuple[str, Any]) -> None:
-        before = self.told.setdefault(key, what)
-        assert before == what, f"{key} was told {before}, now {what}"
-        self.final[key] = what
+        before = self.told.get(key, what)
+        again = self.submissions[key[0]].revived and before[0] != "succeeded"
+        assert before == what or again, f"{key} was told {before}, now {what}"
+        self.told[key] = self.final[key] = what
 
-    def _note_ended(self, seq: int, state: str, counts: list[int]) -> None:
-        before = self.ended.setdefault(seq, (state, counts))
-        assert before == (state, counts), f"run {seq} ended {before}, now {(state, counts)}"
-        self._read_states(seq)
+    def _note_ended(self, seq: int, state: str, counts: list[int], lsn: int) -> None:
+        before = self.ended.get(seq, (state, counts))
+        again = self.submissions[seq].revived
+        assert before == (state, counts) or again, f"run {seq} ended {before}, now {(state, counts)}"
+        self.ended[seq] = (state, counts)
+        if state != "succeeded":
+            self.operator.hear_of_end(seq)
+        self._read_states(seq, lsn)
 
-    def _note_repeated(self, seq: int, run: str, ending: list[Any] | None) -> None:
+    def _note_repeated(self, seq: int, run: str, ending: list[Any] | None, lsn: int) -> None:
         first = self.submissions[seq].repeats
         assert run == f"{self.session}-{first}", f"submission {seq} stands for {run}, and not for {first}"
         self._stands.add(seq)
         self.acked = max(self.acked, seq)
         if ending is not None:
-            self._note_ended(first, ending[2], ending[3])
+            self._note_ended(first, ending[2], ending[3], lsn)
 
-    def _read_states(self, seq: int) -> None:
-        """What a query would say about the nodes of a run that ended."""
+    def _read_states(self, seq: int, lsn: int) -> None:
+        """What a query would say about the nodes of a run that ended. One that goes on, or ended a second time since
+        this was said, will be told again."""
         core = self.world.core
         run = None if core is None else core.scheduler.book.session(self.session).find(seq)
-        if run is None:
+        if run is None or core is None:
+            return
+        if self.submissions[seq].revived and (run.open or core.scheduler.book.ended_lsn(run.no) > lsn):
             return
         for node in range(self.submissions[seq].size):
             name = ("pending", "ready", "leased", "succeeded", "failed", "cancelled", "skipped")[run.state[node]]
@@ -355,8 +375,20 @@ class User:
         return all((seq, node) in self.told for node in range(self.submissions[seq].size))
 
     def satisfied(self) -> bool:
-        """Whether everything was answered."""
-        return all(self._complete(seq) for seq in self.submissions)
+        """Whether everything was answered, and what went again has ended again."""
+        if self.operator.planned:
+            return False
+        return all(self._complete(seq) and (not s.revived or self._settled(seq)) for seq, s in self.submissions.items())
+
+    def _settled(self, seq: int) -> bool:
+        """Whether what was told last is what is there."""
+        core = self.world.core
+        run = None if core is None or self.submissions[seq].repeats else core.scheduler.book.session("sim").find(seq)
+        if run is None:
+            return core is not None
+        first = 0 if run.is_graph or run.is_map else seq - run.seq
+        states = [NodeState(state).name.lower() for state in run.state[first : first + self.submissions[seq].size]]
+        return states == [self.told[(seq, node)][0] for node in range(self.submissions[seq].size)]
 
     def missing(self) -> list[tuple[int, int]]:
         """What was not."""

@@ -208,11 +208,14 @@ class World:
             self.clock.at(self.clock.now_ns + TURN_NS, partial(self._go_on, self.core))
 
     def _meddle(self, core: EngineCore) -> None:
-        """While something follows from the end of a node, a cancel or a kill comes more often than by chance."""
+        """While something follows from the end of a node, cancels, kills and replays are frequent."""
         chance = self._meddling.random()
         if chance < 0.1:
             for spreading in list(core.scheduler.waves.values())[:1]:
                 self.user.meddle(spreading.run.seq, self._meddling)
+        elif 0.15 <= chance < 0.25:
+            for spreading in list(core.scheduler.waves.values())[:1]:
+                self.user.operator.revive(spreading.run.seq)
         elif self.kills_left and chance < 0.15:
             self.kills_left -= 1
             self.clock.at(self.clock.now_ns + self._meddling.randrange(TURN_NS), self.kill_engine)

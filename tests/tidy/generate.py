@@ -43,7 +43,7 @@ def drawing(table: Mapping[Enum, Mapping[Enum, Enum]]) -> str:
         for event, outcome in arrows.items():
             by_outcome.setdefault(outcome, []).append(label(event))
         lines += [f"    {label(state)} --> {label(to)}: {', '.join(events)}" for to, events in by_outcome.items()]
-        if not arrows:
+        if not arrows or state in states.TERMINAL:
             lines.append(f"    {label(state)} --> [*]")
     return "\n".join([*lines, "```"])
 
@@ -99,12 +99,18 @@ def bounds_table() -> str:
         "the oldest are forgotten, with their results and stories; never the latest one, whatever its size, and none "
         "whose end its program was not yet told"
     )
+    letters = (
+        f"{limits.LETTER_RUNS_MAX:,} runs, {limits.LETTER_NODES_MAX:,} nodes, "
+        f"{limits.LETTER_BYTES_MAX // limits.MIB:,} MiB; each of at most {limits.LETTER_RUN_NODES_MAX:,} nodes and "
+        f"{limits.LETTER_RUN_BYTES_MAX // limits.MIB:,} MiB"
+    )
     full = (
         "the engine reads no submissions until runs end, what was accepted goes on: `submit` waits, `submit_nowait` "
         "raises `QueueFull` when the queue before the engine is full too"
     )
     rows = [
         ("finished runs", finished, forgotten),
+        ("besides, finished runs with dead letters", letters, "the oldest of them are forgotten"),
         ("unfinished runs", f"{limits.NODES_OPEN_MAX:,} nodes, {limits.BYTES_OPEN_MAX // limits.MIB:,} MiB", full),
     ]
     return "\n".join(["| held | up to | then |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])

@@ -22,5 +22,7 @@ def rt() -> Iterator[Runtime]:
 def gate_is_closed() -> Iterator[None]:
     handlers.GATE.clear()
     handlers.FLAKY.clear()
+    handlers.CALLS.clear()
+    handlers.MENDED.clear()
     yield
     handlers.GATE.set()

@@ -175,6 +175,8 @@ def first_passes(x: int) -> int:
 
 
 FLAKY: list[int] = []
+CALLS: list[int] = []
+MENDED = threading.Event()
 
 
 def flaky(x: int) -> int:
@@ -199,3 +201,19 @@ class OddError(Exception):
 
 def fail_oddly() -> None:
     raise OddError(1, 2)
+
+
+def fail_with(*values: Any, **named: Any) -> None:
+    raise ValueError("whatever it is called with")
+
+
+def count_calls(x: int) -> int:
+    CALLS.append(x)
+    return x
+
+
+def mendable(x: int) -> int:
+    """Fails until it is mended."""
+    if not MENDED.is_set():
+        raise ValueError("broken")
+    return x

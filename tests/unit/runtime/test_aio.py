@@ -307,3 +307,40 @@ def test_an_engine_that_cannot_start(tmp_path: Path) -> None:
 
     with pytest.raises(EngineUnavailable):
         asyncio.run(main())
+
+
+def test_what_failed_is_listed_replayed_and_rerun(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        handle = await rt.submit(handlers.mendable, 4)
+        assert isinstance(await handle.exception(), TaskFailed)
+        (letter,) = [letter async for letter in rt.dead(kind="error", run=handle)]
+        details = await rt.dead_letter(letter)
+        assert (details.args, details.kwargs) == ((4,), {})
+        assert isinstance(await (await handle.rerun()).exception(30), TaskFailed)
+        handlers.MENDED.set()
+        assert await rt.replay(letter) == 1
+        assert await (await rt.handle(handle.run_id)).result(timeout=30) == 4
+        assert [letter async for letter in rt.dead()] == []
+        flow = Flow("broken")
+        flow.add(fail, "no")
+        run = await rt.submit(flow)
+        assert await run.wait(30) == RunState.FAILED
+        assert await (await run.rerun()).wait(30) == RunState.FAILED
+        assert await (await rt.rerun(run.run_id)).wait(30) == RunState.FAILED
+        assert await rt.discard(everything=True) == 1
+        with pytest.raises(ConfigurationError, match="one of the three"):
+            await rt.replay()
+
+    play(tmp_path, scene)
+
+
+def test_a_scope_is_drained(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        running = await rt.submit(through_gate, 1, tenant="b")
+        with pytest.raises(WaitTimeout, match="still ran"):
+            await rt.drain("tenant:b", timeout=0.05)
+        handlers.GATE.set()
+        assert (await rt.drain("tenant:b")).paused == ("tenant:b",)
+        assert await running == 1
+
+    play(tmp_path, scene)
