@@ -1,8 +1,8 @@
 """Answers to questions about runs: status, table of nodes, results, story, and why something is not running.
 
-Only reads, but for `policy` and `priority`, which pass a change on. Every answer about a run, or the policy, carries
-the LSN of the latest record, so that nobody is told of a change that could still be lost. What is said of the engine
-itself waits for nothing: it must be said when the log stalls.
+Only reads, but for `policy`, `priority` and `schedules`, which pass a change on. Every answer, but what is said of the
+engine itself, carries the LSN of the latest record, so that nobody is told of a change that could still be lost. That
+one waits for nothing: it must be said when the log stalls.
 
 Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame keeps the
 difference between the two as it was then.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from actors import reclass
+from actors import reclass, schedule_asked
 from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -153,6 +153,10 @@ class Queries:
         run, own = self._find(message.args)
         change = reclass.change(self._core.scheduler, run, own, message.args.get("priority"), message.session)
         return {"changed": change}
+
+    def _schedules(self, message: msg.Queried) -> dict[str, Any]:
+        """All schedules, or what became of a change of one."""
+        return schedule_asked.answer(self._core.scheduler, message.args)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -336,6 +340,7 @@ class Queries:
         "engine": _engine,
         "policy": _policy,
         "priority": _priority,
+        "schedules": _schedules,
     }
 
 
