@@ -15,12 +15,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from actors.policy.recurrence import NAME_BYTES_MAX, Plan
+from actors.policy.recurrence import NAME_BYTES_MAX, Calendar, Recurrence
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, ProtocolError
 from actors.protocol.graph import decode
 from actors.protocol.words import is_name
 
+GAPS_LOOKED_AT: Final = 10
+"""Due times whose distances are compared with the jitter."""
 NAME_RULE: Final = (
     f"a schedule's name is 1 to {NAME_BYTES_MAX} bytes of printable text without a slash, and begins with no dot"
 )
@@ -50,7 +52,7 @@ class Schedule:
         "plan", "position_ns", "queued", "slot", "started", "trouble",
     )  # fmt: skip
 
-    def __init__(self, name: str, plan: Plan, graph: bytes, handler: str, expires_ns: int | None) -> None:
+    def __init__(self, name: str, plan: Recurrence, graph: bytes, handler: str, expires_ns: int | None) -> None:
         self.name = name
         self.plan = plan
         self.graph = graph
@@ -83,7 +85,7 @@ class Schedule:
         name, handler, expires_ns = data.get("name"), data.get("handler"), data.get("expires_ns")
         problems = [] if is_schedule_name(name) else [f"{NAME_RULE}, not {name!a:.120}"]
         try:
-            plan = Plan.of(data.get("plan") or {})
+            plan = Recurrence.of(data.get("plan") or {})
         except ConfigurationError as wrong:
             problems.append(wrong.message.removeprefix("schedule: "))
         if not is_name(handler) or not (expires_ns is None or (type(expires_ns) is int and expires_ns > 0)):
@@ -157,3 +159,40 @@ def is_schedule_name(name: object) -> bool:
     if not is_name(name) or not isinstance(name, str) or len(name.encode()) > NAME_BYTES_MAX:
         return False
     return name.isprintable() and "/" not in name and not name.startswith(".")
+
+
+def refuse_wrong_times(schedule: Schedule, calendar: Calendar, wall_ns: int) -> None:
+    """Refuse what is never due, and jitter that would mix up its runs.
+
+    Raises:
+        ConfigurationError: So it is; or its expression or zone cannot be read.
+    """
+    plan = schedule.plan
+    due = plan.next_ns(calendar, wall_ns)
+    if due is None:
+        raise ConfigurationError(f"schedule: {plan.words()} is never due")
+    for _ in range(GAPS_LOOKED_AT if plan.jitter_ns else 0):
+        following = plan.next_ns(calendar, due)
+        if following is None:
+            return
+        if following - due < plan.jitter_ns:
+            raise ConfigurationError(
+                f"schedule: jitter is longer than the {(following - due) / 1e9:g} s between two due times"
+            )
+        due = following
+
+
+def row_of(schedule: Schedule) -> dict[str, Any]:
+    """What is told of a schedule, but for what only a running engine knows."""
+    return {
+        "name": schedule.name,
+        "plan": schedule.plan.to_json(),
+        "handler": schedule.handler,
+        "created_ns": schedule.created_ns,
+        "judged_ns": schedule.judged_ns,
+        "started": schedule.started,
+        "open": len(schedule.open),
+        "queued": len(schedule.queued),
+        "last": schedule.last,
+        "passed": schedule.passed,
+    }

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.policy.recurrence import Calendar, jitter_of
+from actors.policy.recurrence import jitter_of
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.graph import decode
-from actors.schedule import Schedule
+from actors.schedule import Schedule, refuse_wrong_times, row_of
 from actors.schedules import ahead_of, is_paused
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
 
-GAPS_LOOKED_AT: Final = 10
 _ASKED: Final = ("name", "plan", "graph", "handler", "expires_ns")
 
 
@@ -63,27 +62,6 @@ def _put(scheduler: Scheduler, data: Any) -> bool:
     return True
 
 
-def refuse_wrong_times(schedule: Schedule, calendar: Calendar, wall_ns: int) -> None:
-    """Refuse what is never due, and jitter that would mix up its runs.
-
-    Raises:
-        ConfigurationError: So it is; or its expression or zone cannot be read.
-    """
-    plan = schedule.plan
-    due = plan.next_ns(calendar, wall_ns)
-    if due is None:
-        raise ConfigurationError(f"schedule: {plan.words()} is never due")
-    for _ in range(GAPS_LOOKED_AT if plan.jitter_ns else 0):
-        following = plan.next_ns(calendar, due)
-        if following is None:
-            return
-        if following - due < plan.jitter_ns:
-            raise ConfigurationError(
-                f"schedule: jitter is longer than the {(following - due) / 1e9:g} s between two due times"
-            )
-        due = following
-
-
 def _row_of(scheduler: Scheduler, schedule: Schedule) -> dict[str, Any]:
     """What a running engine knows of a schedule."""
     due, starts = schedule.next_ns, None
@@ -96,20 +74,4 @@ def _row_of(scheduler: Scheduler, schedule: Schedule) -> dict[str, Any]:
         "next_due_ns": due,
         "next_start_ns": starts,
         "trouble": schedule.trouble,
-    }
-
-
-def row_of(schedule: Schedule) -> dict[str, Any]:
-    """What is told of a schedule, but for what only a running engine knows."""
-    return {
-        "name": schedule.name,
-        "plan": schedule.plan.to_json(),
-        "handler": schedule.handler,
-        "created_ns": schedule.created_ns,
-        "judged_ns": schedule.judged_ns,
-        "started": schedule.started,
-        "open": len(schedule.open),
-        "queued": len(schedule.queued),
-        "last": schedule.last,
-        "passed": schedule.passed,
     }

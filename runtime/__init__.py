@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from runtime.handle import TaskHandle as TaskHandle
     from runtime.registry import Task as Task
     from runtime.registry import TaskRegistry as TaskRegistry
+    from runtime.schedules import ScheduleStatus as ScheduleStatus
     from runtime.scheduling import Rate as Rate
     from runtime.scheduling import Scheduling as Scheduling
     from runtime.scheduling import SchedulingStatus as SchedulingStatus
@@ -60,6 +61,7 @@ __all__ = [
     "RunHandle",
     "RunState",
     "Runtime",
+    "ScheduleStatus",
     "Scheduling",
     "SchedulingStatus",
     "Share",
@@ -87,6 +89,7 @@ _HOME: Final = {
     "RunHandle": "runtime.handle",
     "RunState": "actors.protocol.states",
     "Runtime": "runtime.engine",
+    "ScheduleStatus": "runtime.schedules",
     "Scheduling": "runtime.scheduling",
     "SchedulingStatus": "runtime.scheduling",
     "Share": "runtime.scheduling",

@@ -23,6 +23,7 @@ from typing import Any, Self, TypeVar
 from actors.protocol.errors import RuntimeClosed
 from runtime import views
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, settled
+from runtime.aio_schedule_calls import AsyncScheduleCalls
 from runtime.aio_submitter import AsyncSubmitter
 from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
 from runtime.dispatch import Dispatch
@@ -36,7 +37,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=AsyncHandle)
 
 
-class AsyncRuntime(AsyncSubmitter):
+class AsyncRuntime(AsyncScheduleCalls, AsyncSubmitter):
     """See the module; arguments as `runtime.engine.Runtime`. Opened by `async with`, or by `await rt.open()`."""
 
     def __init__(
@@ -222,7 +223,7 @@ class AsyncRuntime(AsyncSubmitter):
         """Start nothing more of these scopes until `resume`; see `runtime.engine.Runtime.pause`.
 
         Args:
-            scopes: As for `set_quota`, and "rate:api" (a rate key).
+            scopes: As for `set_quota`, "rate:api" (a rate key), and "schedule:nightly".
 
         Returns:
             What stands now.

@@ -36,6 +36,7 @@ from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
+from runtime.schedule_calls import ScheduleCalls
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, ask_change, ask_policy, row_of
 from runtime.signals import SigtermGuard
 from runtime.storage.folder import UNNAMED, StateFolder
@@ -45,7 +46,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=SyncHandle)
 
 
-class Runtime(Submitter):
+class Runtime(ScheduleCalls, Submitter):
     """See the module.
 
     Args:
@@ -269,7 +270,8 @@ class Runtime(Submitter):
         """Start nothing more of these scopes until `resume`, also after a restart. Otherwise as `set_quota`.
 
         Args:
-            scopes: As for `set_quota`, and "rate:api" (a rate key). What runs goes on; submissions are taken and wait.
+            scopes: As for `set_quota`, "rate:api" (a rate key), and "schedule:nightly", whose due times then pass.
+                What runs goes on; submissions are taken and wait.
 
         Returns:
             What stands now.

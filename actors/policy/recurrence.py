@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
@@ -46,8 +45,7 @@ class Calendar(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Recurrence(NamedTuple):
     """When to start something, and what if that was missed, or the one before still runs.
 
     Either `cron`, in `zone`, or `every_ns` is set.
@@ -61,14 +59,14 @@ class Plan:
     jitter_ns: int = 0
 
     @staticmethod
-    def of(data: Mapping[str, Any]) -> Plan:
+    def of(data: Mapping[str, Any]) -> Recurrence:
         """From plain data; unknown entries are not looked at.
 
         Raises:
             ConfigurationError: Values are out of range; all problems are named.
         """
-        found = {name: data[name] for name in Plan.__slots__ if data.get(name) is not None}
-        plan = Plan(**found)
+        found = {name: data[name] for name in Recurrence._fields if data.get(name) is not None}
+        plan = Recurrence(**found)
         problems = plan.problems()
         if problems:
             raise ConfigurationError(f"schedule: {'; '.join(problems)}")
@@ -106,7 +104,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; what is unset is left out."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
     def words(self) -> str:
         """The plan in words."""
@@ -121,8 +119,7 @@ class Plan:
         return calendar.next_ns(self.cron or "", self.zone, after_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Ripe:
+class Ripe(NamedTuple):
     """What a look at the clock found.
 
     Attributes:
@@ -146,7 +143,7 @@ def jitter_of(name: str, due_ns: int, jitter_ns: int) -> int:
     return int.from_bytes(digest, "little") % jitter_ns
 
 
-def ripe(plan: Plan, name: str, calendar: Calendar, after_ns: int, now_ns: int, ahead_ns: int = 0) -> Ripe:
+def ripe(plan: Recurrence, name: str, calendar: Calendar, after_ns: int, now_ns: int, ahead_ns: int = 0) -> Ripe:
     """Judge what is due after one moment and by another.
 
     Args:
@@ -179,7 +176,7 @@ def ripe(plan: Plan, name: str, calendar: Calendar, after_ns: int, now_ns: int, 
     return Ripe(on_time, kept, cut or len(missed) > len(kept), found[count - 1])
 
 
-def _latest(plan: Plan, calendar: Calendar, after_ns: int, now_ns: int, count_max: int) -> tuple[list[int], bool]:
+def _latest(plan: Recurrence, calendar: Calendar, after_ns: int, now_ns: int, count_max: int) -> tuple[list[int], bool]:
     """The latest due times, at most so many, and whether there were more. Long ago is not looked at in vain: a window
     that ends now is doubled until it holds enough."""
     every = plan.every_ns

@@ -23,7 +23,7 @@ from runtime.errors import error_to_wire
 from runtime.host import command_socket
 from runtime.host.teller import Teller
 
-QUESTIONS: Final = frozenset({"policy"})
+QUESTIONS: Final = frozenset({"policy", "schedules"})
 """What may be asked from outside."""
 
 

@@ -13,11 +13,13 @@ from actors.protocol import limits
 from actors.protocol.records import RecordType
 from actors.replay import Replay
 from actors.run import Run
+from actors.schedule import Schedule
 from actors.scheduler import Scheduler
+from actors.schedules import is_paused, settle_open
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import read_log
+from runtime.storage.reader import RecoveryReport, read_log
 
 
 def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -35,14 +37,7 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
         LogCorrupt: The log is damaged before its tail.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        scheduler = Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
-        replay = Replay(scheduler, BlobStore(folder.blobs_path, fsync=False).open)
-        reader = read_log(folder.log, DiskFiles(), live=True)
-        records = 0
-        for record in reader:
-            records += 1
-            replay.fold(record)
-        report = reader.report()
+        scheduler, replay, report = _read(folder)
         book = scheduler.book
         runs = sorted((*book.live.values(), *book.finished.values()), key=lambda run: run.no, reverse=True)
         return {
@@ -50,13 +45,41 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
             "owner_pid": folder.owner_pid(),
             "durability": replay.opened.get("durability"),
             "log": {
-                "records": records,
+                "records": replay.records,
                 "segments": len(report.segments),
                 "bytes": report.bytes,
                 "bytes_cut": report.bytes_cut,
                 "types": {RecordType(kind).name.lower(): count for kind, count in sorted(replay.counted.items())},
             },
         }
+
+
+def read_schedules(path: str | os.PathLike[str]) -> tuple[list[tuple[Schedule, bool]], int | None]:
+    """The schedules of a state folder, by name, each with whether it is paused; and the pid of who has it open.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        As `summarise`.
+    """
+    with StateFolder.open(path, create=False, owner=False) as folder:
+        scheduler, _, _ = _read(folder)
+        scheduler.standing.settle(scheduler)
+        found = sorted(scheduler.schedules.by_name.values(), key=lambda schedule: schedule.name)
+        for schedule in found:
+            settle_open(scheduler, schedule)
+        return [(schedule, is_paused(scheduler, schedule)) for schedule in found], folder.owner_pid()
+
+
+def _read(folder: StateFolder) -> tuple[Scheduler, Replay, RecoveryReport]:
+    """The log as a recovery would read it."""
+    scheduler = Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
+    replay = Replay(scheduler, BlobStore(folder.blobs_path, fsync=False).open)
+    reader = read_log(folder.log, DiskFiles(), live=True)
+    for record in reader:
+        replay.fold(record)
+    return scheduler, replay, reader.report()
 
 
 def _row(run: Run, ended_ns: int | None) -> dict[str, Any]:

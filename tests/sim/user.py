@@ -20,6 +20,7 @@ from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
 from tests.sim.operator import Operator, sharing
+from tests.sim.planner import Planner
 
 if TYPE_CHECKING:
     from tests.sim.clock import Queue
@@ -97,6 +98,7 @@ class User:
         self._random = random
         self._classes = Random(f"classes {world.seed}")
         self.operator = Operator(self, world.seed)
+        self.planner = Planner(self, world.seed)
         self._sharing = [sharing(self._classes) for _ in PRIORITIES]
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
@@ -121,6 +123,7 @@ class User:
             self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
         self._sent = 0
         self.operator.begin(self.world.clock.now_ns)
+        self.planner.begin(self.world.clock.now_ns)
 
     def _begin_keyed(self) -> None:
         """After the others, and while they run: submissions under two keys, most of them for the second time."""
@@ -290,6 +293,7 @@ class User:
                 self._note_ended(seq, state, counts)
         elif tell.frame == "Q":
             self.operator.hear(body[0])
+            self.planner.hear(body[0], body[2])
         elif tell.frame == "D":
             self._note_repeated(*body)
         elif tell.frame == "J":
@@ -356,7 +360,7 @@ class User:
 
     def satisfied(self) -> bool:
         """Whether everything was answered."""
-        return all(self._complete(seq) for seq in self.submissions)
+        return self.planner.done and all(self._complete(seq) for seq in self.submissions)
 
     def missing(self) -> list[tuple[int, int]]:
         """What was not."""
