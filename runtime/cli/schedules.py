@@ -90,13 +90,13 @@ def schedule_lines(schedules: list[ScheduleStatus], pid: int | None) -> list[str
 
 def _row(schedule: ScheduleStatus) -> tuple[str, ...]:
     when = f"every {schedule.every:g} s" if schedule.cron is None else f"{schedule.cron} {schedule.zone}"
-    due, *then = [*schedule.upcoming(UPCOMING), None]
+    times = schedule.upcoming(UPCOMING)
     return (
         schedule.name,
         when,
         schedule.handler,
-        "paused" if schedule.paused else _text(due),
-        ", ".join(_text(later) for later in then if later is not None) or "–",
+        "paused" if schedule.paused else _text(times[0] if times else None),
+        ", ".join(_text(later) for later in times[1:]) or "–",
         _text(schedule.last_due),
         schedule.last_state or "–",
         f"{schedule.started:,}",

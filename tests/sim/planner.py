@@ -1,4 +1,4 @@
-"""Somebody who schedules: makes schedules, says them again, replaces, pauses and ends them, while everything else happens.
+"""Somebody who schedules: makes schedules, says them again, replaces, pauses and ends them, while all else happens.
 
 What must hold, judged by what is in the log and in the engine:
 
