@@ -12,13 +12,17 @@ is the second. "@hourly", "@daily" and their kind stand for expressions.
   out, and again for what comes twice.
 
 So neither is skipped, doubled or late by an hour. What is due is an instant; nothing here is stored.
+
+`cronsim` is asked about local time without a zone only, and the rule is carried out here: with a zone, its repeating
+jobs miss minutes, or never come to an end, where clocks change by something else than an hour (Lord Howe, Chatham).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
 
@@ -31,10 +35,22 @@ MACROS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+YEARS_KEPT: Final = 4096
+"""Years of zones whose changes are remembered: all zones for some years."""
 ZONES_KEPT: Final = 600
 """All that there are."""
 _NS_PER_S: Final = 1_000_000_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_S_PER_DAY: Final = 86_400
+_EPOCH: Final = datetime(1970, 1, 1)  # local time without a zone, as seconds from here
+_FIELDS_WITHOUT_SECONDS: Final = 5
+
+
+class Change(NamedTuple):
+    """Clocks of a zone change: when, in seconds since the epoch, and its offsets before and after in seconds."""
+
+    at: int
+    before: int
+    after: int
 
 
 class ZoneCalendar:
@@ -54,21 +70,114 @@ class ZoneCalendar:
         Raises:
             ConfigurationError: The expression or the zone cannot be read.
         """
-        from cronsim import CronSim, CronSimError  # lazy: most engines have no schedules
-
-        place = zone_of(zone)
         text = MACROS.get(expression.strip().lower(), expression)
+        place = zone_of(zone)
+        find = _next_fixed if is_fixed(text) else _next_repeated
         try:
-            after = (_EPOCH + timedelta(seconds=after_ns // _NS_PER_S)).astimezone(place)
-            for found in CronSim(text, after):
-                due_ns = int((found - _EPOCH) / timedelta(seconds=1)) * _NS_PER_S
-                if due_ns > after_ns:  # the first coming of an hour may be over
-                    return due_ns
-        except CronSimError as wrong:
-            raise ConfigurationError(f"schedule: cron {expression!a:.220} cannot be read: {wrong}") from wrong
-        except OverflowError:
+            found = find(text, place, after_ns // _NS_PER_S)
+        except (OverflowError, ValueError):  # beyond the last year that has a date
             return None
-        return None
+        return None if found is None else found * _NS_PER_S
+
+
+def is_fixed(text: str) -> bool:
+    """Whether a job runs at fixed times, as opposed to repeating.
+
+    Args:
+        text: Its expression.
+    """
+    fields = text.split()
+    return len(fields) == _FIELDS_WITHOUT_SECONDS and not fields[0].startswith("*") and not fields[1].startswith("*")
+
+
+def _next_fixed(text: str, place: Any, after: int) -> int | None:
+    """Local times one after the other, each at its first coming, or at the end of the gap in which it lies."""
+    for local in _matches(text, after + _offset(place, after)):
+        at = _first_coming(place, local)
+        if at > after:
+            return at
+    return None
+
+
+def _next_repeated(text: str, place: Any, after: int) -> int | None:
+    """Through one stretch of time with the same offset after the other."""
+    offset = _offset(place, after)
+    while True:
+        local = next(_matches(text, after + offset), None)
+        if local is None:
+            return None
+        at = local - offset
+        change = _next_change(place, after, at)
+        if change is None:
+            return at
+        far = local - offset - 2 * _S_PER_DAY
+        if far > change.at and change.at + change.after >= after + offset:
+            after, offset = far, _offset(place, far)  # no local time until then is due, and none comes twice
+        else:
+            after, offset = change.at, change.after
+            if next(_matches(text, after + offset - 1), None) == after + offset:
+                return after
+
+
+def _first_coming(place: Any, local: int) -> int:
+    """When it is this local time for the first time; the end of the gap when it never is."""
+    for at in (local - 2 * _S_PER_DAY, local):
+        for change in _changes(place, _year(at)):
+            if change.at + change.before <= local < change.at + change.after:
+                return change.at
+    offset: Any = (_EPOCH + timedelta(seconds=local)).replace(tzinfo=place).utcoffset()
+    return local - int(offset / timedelta(seconds=1))
+
+
+def _next_change(place: Any, after: int, until: int) -> Change | None:
+    """The first change after one moment, until another."""
+    for year in range(_year(after), _year(until) + 1):
+        for change in _changes(place, year):
+            if after < change.at <= until:
+                return change
+    return None
+
+
+@lru_cache(maxsize=YEARS_KEPT)
+def _changes(place: Any, year: int) -> tuple[Change, ...]:
+    """All changes of a year, found by looking at each day."""
+    if place is UTC:
+        return ()
+    found = []
+    first = (datetime(year, 1, 1) - _EPOCH).days * _S_PER_DAY
+    last = (datetime(year, 12, 31) - _EPOCH).days * _S_PER_DAY + _S_PER_DAY
+    for low in range(first, last, _S_PER_DAY):
+        before, after = _offset(place, low), _offset(place, low + _S_PER_DAY)
+        high = low + _S_PER_DAY
+        while before != after and high - low > 1:
+            middle = (low + high) // 2
+            if _offset(place, middle) == before:
+                low = middle
+            else:
+                high = middle
+        if before != after:
+            found.append(Change(high, before, after))
+    return tuple(found)
+
+
+def _matches(text: str, local: int) -> Iterator[int]:
+    """Local times after this one that an expression names. Raises ConfigurationError: it cannot be read."""
+    from cronsim import CronSim, CronSimError  # lazy: most engines have no schedules
+
+    try:
+        for found in CronSim(text, _EPOCH + timedelta(seconds=local)):
+            yield (found - _EPOCH) // timedelta(seconds=1)
+    except CronSimError as wrong:
+        raise ConfigurationError(f"schedule: cron {text!a:.220} cannot be read: {wrong}") from wrong
+
+
+def _offset(place: Any, at: int) -> int:
+    offset: Any = datetime.fromtimestamp(at, place).utcoffset()
+    return int(offset / timedelta(seconds=1))
+
+
+def _year(at: int) -> int:
+    return (_EPOCH + timedelta(seconds=at)).year
 
 
 @lru_cache(maxsize=ZONES_KEPT)

@@ -56,7 +56,7 @@ class Planner:
         self._waits: dict[int, str] = {}
         self._plans: dict[str, dict[str, Any]] = {}
         self._paused: set[str] = set()
-        self.submitted: Counter[tuple[str, int]] = Counter()
+        self.submitted: Counter[tuple[str, int, str]] = Counter()
         self._left: set[str] = set()
         for number in range(random.choice((0, 1, 3))):
             self._plans[f"s{number}"] = self._plan()
@@ -115,8 +115,10 @@ class Planner:
         for record in records:
             if record.type == RecordType.SUBMITTED and (at := record.payload.find(b'"schedule":[')) >= 0:
                 name, due_ns = orjson.loads(record.payload[at + 11 : record.payload.index(b"]", at) + 1])
-                self.submitted[name, due_ns] += 1
-                assert self.submitted[name, due_ns] == 1, f"{name} has two runs for {due_ns}"
+                at = record.payload.index(b'"run_id":"') + 10
+                key = record.payload[at : record.payload.index(b'"', at)].decode()
+                self.submitted[name, due_ns, key] += 1  # an interval may come to a time again that was set back
+                assert self.submitted[name, due_ns, key] == 1, f"{name} has two runs for {due_ns}"
 
     def check(self, core: EngineCore) -> None:
         """After each step."""

@@ -102,6 +102,7 @@ class User:
         self._sharing = [sharing(self._classes) for _ in PRIORITIES]
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
+        self._sent = 0
         self._stands: set[int] = set()
         self._times = Random(f"times {world.seed}")
         self._queue: Queue | None = None
@@ -121,7 +122,6 @@ class User:
         self._begin_keyed()
         for _ in range(self._random.choice((0, 1, 3))):
             self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
-        self._sent = 0
         self.operator.begin(self.world.clock.now_ns)
         self.planner.begin(self.world.clock.now_ns)
 
