@@ -51,6 +51,8 @@ JUDGED_PER_TURN: Final = 16
 """Schedules that a turn judges: about 100 us each with a run to start (rule R5)."""
 _GRAIN_NS: Final = 1_000_000
 """Intervals begin at a whole millisecond, so that their runs have short names."""
+_STEP_NS: Final = 50_000_000
+"""A greater change of the wall clock against the monotonic one is somebody setting it; see `runtime.host.clock`."""
 _MISSED: Final = "it was missed"
 _PAUSED: Final = "the schedule was paused"
 _OPEN: Final = "the run before was not over"
@@ -86,7 +88,7 @@ class Schedules:
         if before is not None:
             self._disarm(scheduler, before)
         schedule.created_ns = schedule.judged_ns = scheduler.wall_ns // _GRAIN_NS * _GRAIN_NS
-        schedule.position_ns = schedule.judged_ns - ahead_of(scheduler, schedule)
+        schedule.position_ns = schedule.judged_ns - (0 if schedule.plan.every_ns is None else _ahead(scheduler))
         self._enter(schedule)
         self._log(scheduler, schedule)
         self._arm(scheduler, schedule)
@@ -122,7 +124,7 @@ class Schedules:
 
     def look(self, scheduler: Scheduler) -> None:
         """See whether somebody set the wall clock back."""
-        ahead_ns = scheduler.wall_ns - scheduler.now_ns
+        ahead_ns = _ahead(scheduler)
         if ahead_ns < self._ahead_ns:
             for schedule in self.by_name.values():
                 if schedule.plan.every_ns is None and self._turned_back(scheduler, schedule):
@@ -277,15 +279,15 @@ class Schedules:
 
     def begin(self, scheduler: Scheduler) -> None:
         """The log was read: find out what is open, and look at each at once."""
-        self._ahead_ns = scheduler.wall_ns - scheduler.now_ns
+        self._ahead_ns = _ahead(scheduler)
         book = scheduler.book
         self.by_run = {no: name for no, name in self.by_run.items() if no in book.live}
         for schedule in self.by_name.values():
             settle_open(scheduler, schedule)
             self._turned_back(scheduler, schedule)
-            schedule.position_ns = min(schedule.judged_ns - ahead_of(scheduler, schedule), _clock(scheduler, schedule))
-            if schedule.plan.every_ns is None:
-                schedule.position_ns = schedule.judged_ns
+            schedule.position_ns = schedule.judged_ns
+            if schedule.plan.every_ns is not None:
+                schedule.position_ns = min(schedule.judged_ns - _ahead(scheduler), scheduler.now_ns)
             self._arm(scheduler, schedule)
 
     def carry(self, scheduler: Scheduler, floor: int) -> None:
@@ -330,5 +332,18 @@ def _clock(scheduler: Scheduler, schedule: Schedule) -> int:
 
 
 def ahead_of(scheduler: Scheduler, schedule: Schedule) -> int:
-    """How far the wall clock is ahead of that clock."""
-    return 0 if schedule.plan.every_ns is None else scheduler.wall_ns - scheduler.now_ns
+    """How far the wall clock is ahead of the clock by which it is judged.
+
+    The due times of an interval are a grid over restarts, although each measures the two clocks anew; only a clock that
+    somebody set moves it.
+    """
+    if schedule.plan.every_ns is None:
+        return 0
+    before, ahead = schedule.judged_ns - schedule.position_ns, _ahead(scheduler)
+    if abs(ahead - before) <= _STEP_NS:
+        return before
+    return (schedule.position_ns + ahead) // _GRAIN_NS * _GRAIN_NS - schedule.position_ns
+
+
+def _ahead(scheduler: Scheduler) -> int:
+    return scheduler.wall_ns - scheduler.now_ns

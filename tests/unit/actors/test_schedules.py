@@ -198,6 +198,20 @@ def test_intervals_pass_by_the_monotonic_clock() -> None:
         rig.end_all()
 
 
+def test_due_times_of_an_interval_are_a_grid_over_restarts() -> None:
+    rig = Clocked()
+    rig.put(every_ns=10 * S)
+    start = rig.row()["created_ns"]
+    for number in range(1, 6):
+        rig.until(start + number * 10 * S)
+        rig.end_all()
+        rig = Clocked(rig.records, 1_000_000 * number, rig.wall_ns + 1_234_567)
+    assert list(_dues(rig)) == [start + number * 10 * S for number in range(1, 6)]
+    rig.wall_offset_ns += HOUR + 1
+    rig.later(10 * S)
+    assert rig.row()["last"][0] % 1_000_000 == 0
+
+
 def test_a_clock_that_is_set_forward_makes_no_storm() -> None:
     rig = Clocked()
     rig.put(cron="* * * * *")
