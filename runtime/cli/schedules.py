@@ -73,16 +73,13 @@ def schedule_lines(schedules: list[ScheduleStatus], pid: int | None) -> list[str
     header = ("schedule", "when", "runs", "next", "then", "last due", "it", "runs so far")
     lines = align([header, *map(_row, schedules)], left=7)
     for schedule in schedules:
-        if schedule.passed_due is not None and (schedule.last_due is None or schedule.passed_due > schedule.last_due):
-            lines.append(
-                f"{schedule.name}: nothing was started at {_text(schedule.passed_due)}: {schedule.passed_reason}"
-            )
+        passed, last = schedule.passed_due, schedule.last_due
+        notes = [schedule.trouble] if schedule.trouble else []
+        if passed is not None and (last is None or passed > last):
+            notes.append(f"nothing was started for {_text(passed)}: {schedule.passed_reason}")
         if schedule.queued:
-            lines.append(
-                f"{schedule.name}: {counted(schedule.queued, 'due time waits', 'due times wait')} for its turn"
-            )
-        if schedule.trouble:
-            lines.append(f"{schedule.name}: {schedule.trouble}")
+            notes.append(f"{counted(schedule.queued, 'due time waits', 'due times wait')} for the run before to end")
+        lines += [f"{schedule.name}: {note}" for note in notes]
     if pid is None:
         lines.append("no engine is running: what is due meanwhile is judged when the folder is opened")
     return lines

@@ -45,7 +45,7 @@ _EPOCH: Final = datetime(1970, 1, 1)  # local time without a zone, as seconds fr
 _FIELDS_WITHOUT_SECONDS: Final = 5
 
 
-class Change(NamedTuple):
+class OffsetChange(NamedTuple):
     """Clocks of a zone change: when, in seconds since the epoch, and its offsets before and after in seconds."""
 
     at: int
@@ -129,7 +129,7 @@ def _first_coming(place: Any, local: int) -> int:
     return local - int(offset / timedelta(seconds=1))
 
 
-def _next_change(place: Any, after: int, until: int) -> Change | None:
+def _next_change(place: Any, after: int, until: int) -> OffsetChange | None:
     """The first change after one moment, until another."""
     for year in range(_year(after), _year(until) + 1):
         for change in _changes(place, year):
@@ -139,7 +139,7 @@ def _next_change(place: Any, after: int, until: int) -> Change | None:
 
 
 @lru_cache(maxsize=YEARS_KEPT)
-def _changes(place: Any, year: int) -> tuple[Change, ...]:
+def _changes(place: Any, year: int) -> tuple[OffsetChange, ...]:
     """All changes of a year, found by looking at each day."""
     if place is UTC:
         return ()
@@ -156,7 +156,7 @@ def _changes(place: Any, year: int) -> tuple[Change, ...]:
             else:
                 high = middle
         if before != after:
-            found.append(Change(high, before, after))
+            found.append(OffsetChange(high, before, after))
     return tuple(found)
 
 

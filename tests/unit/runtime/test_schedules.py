@@ -29,7 +29,7 @@ def ended(rt: Runtime, name: str, count: int = 1) -> ScheduleStatus:
 @pytest.mark.slow
 def test_a_task_runs_at_its_interval_and_its_run_is_found_by_its_name() -> None:
     with inline_runtime(handlers.tasks) as rt:
-        made = rt.schedule("sum", total, 1, 2, every=0.05, more=4, tenant="acme")
+        made = rt.schedule("sum", total, 1, 2, every=0.05, more=4)
         assert (made.every, made.cron, made.started, made.last_run_id) == (0.05, None, 0, None)
         found = ended(rt, "sum", 2)
         assert found.last_state is RunState.SUCCEEDED
@@ -111,7 +111,7 @@ def test_all_problems_are_named_at_once() -> None:
         (lambda rt: rt.schedule("a", add_one, 1, cron="0 * * * *", jitter=4000), "jitter is longer than"),
         (lambda rt: rt.schedule("a", Flow("f"), 1, every=1), "a flow takes no arguments"),
         (lambda rt: rt.schedule("a", add_one, 1, every=1, zone="Europe/Berlin"), "zone is for cron"),
-        (lambda rt: rt.schedule("a", add_one, 1, every=1, zone=None), "zone must be"),
+        (lambda rt: rt.schedule("a", add_one, 1, every=1, zone=""), "zone must be"),
         (lambda rt: rt.schedule(5, add_one, 1, every=1), "a schedule's name"),
         (lambda rt: rt.schedule("ä" * 41, add_one, 1, every=1), "a schedule's name"),
         (lambda rt: rt.schedule(".a", add_one, 1, every=1), "a schedule's name"),
@@ -120,6 +120,19 @@ def test_all_problems_are_named_at_once() -> None:
 def test_what_cannot_be_is_refused(call: Callable[[Any], Any], why: str) -> None:
     with inline_runtime() as rt, pytest.raises(ConfigurationError, match=why):
         call(rt)
+
+
+@pytest.mark.slow
+def test_options_are_the_tasks_and_other_keywords_the_handlers() -> None:
+    with inline_runtime(handlers.tasks) as rt:
+        rt.schedule("own", handlers.wait_for, every=0.05, timeout=5.0, priority="x")
+        assert rt.handle(ended(rt, "own").last_run_id or "").result() == (5.0, "x")
+        rt.schedule("task", add_one, 1, every=0.05, priority="low", tenant="acme", expires=60.0)
+        run_id = ended(rt, "task").last_run_id or ""
+        engine = rt._client._starter._engine  # type: ignore[attr-defined]
+        (kind,) = engine._scheduler.book.get(run_id).kinds
+        assert (kind.priority, kind.tenant) == (3, "acme")
+        assert engine._scheduler.book.get(run_id).rare.expires
 
 
 def test_what_cannot_be_run_is_refused() -> None:
@@ -149,6 +162,7 @@ def test_the_asyncio_face_has_the_same(state_dir: Path) -> None:
     asyncio.run(program())
 
 
+@pytest.mark.slow
 def test_many_are_told_in_pages() -> None:
     with inline_runtime() as rt:
         due = datetime.now(UTC) + timedelta(days=30)
