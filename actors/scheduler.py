@@ -66,7 +66,7 @@ class Scheduler:
         self.giving = Giving(node_types)
         self.ready = self.giving.ready
         self.lsn = 0
-        self.draining = False
+        self.draining = False  # what is due now is judged after the next start
         self.missing_handler = missing_handler
         self.timers: Timers[tuple[int, int]] = Timers()  # monotonic, as all but the next
         self.appointments: Timers[tuple[int, int]] = Timers()  # on the wall clock: tasks due at a time of day

@@ -34,7 +34,7 @@ from actors.policy.recurrence import Calendar, jitter_of, ripe
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from actors.protocol.errors import CallerError, ConfigurationError
+from actors.protocol.errors import CallerError, ConfigurationError, ProtocolError
 from actors.protocol.graph import decode, encode
 from actors.protocol.moments import moment, stamp
 from actors.protocol.records import RecordType
@@ -103,7 +103,9 @@ class Schedules:
     # --- what happens ---------------------------------------------------------------------------------------------
 
     def ripen(self, scheduler: Scheduler, slots: Sequence[int]) -> None:
-        """The timers of these went off."""
+        """The timers of these went off. While the engine drains nothing is judged: a run would start late, unjudged."""
+        if scheduler.draining:
+            return
         for slot in slots[:JUDGED_PER_TURN]:
             if (schedule := self._by_slot.get(slot)) is not None:
                 self._judge(scheduler, schedule)
@@ -265,7 +267,10 @@ class Schedules:
         """Take a SCHEDULE record of the log."""
         data = orjson.loads(payload)
         if "put" in data:
-            fresh = Schedule.of(data["put"])
+            try:
+                fresh = Schedule.of(data["put"])
+            except ConfigurationError as broken:
+                raise ProtocolError(f"record {lsn} holds a schedule that is none: {broken.message}") from broken
             fresh.lsn = lsn
             self._enter(fresh)
             return

@@ -16,6 +16,7 @@ from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from actors.scheduler import Scheduler
+from actors.schedules import JUDGED_PER_TURN, NoCalendar
 from runtime.host.calendar import ZoneCalendar
 from tests.unit.actors.rig import Rig, kind, node_type
 
@@ -287,6 +288,63 @@ def test_many_due_times_at_once_are_bounded() -> None:
     first.put(cron="* * * * * *", catch_up="all", overlap="queue")
     rig = first.again(HOUR)
     assert rig.row()["queued"] + rig.row()["started"] == limits.SCHEDULE_QUEUED_MAX
+
+
+def test_an_engine_that_drains_starts_nothing_more_and_the_next_one_judges_it() -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *")
+    rig.say(msg.CloseAsked("s", True, 10 * MINUTE))
+    rig.until(NEXT + S)
+    assert rig.runs() == []
+    assert rig.again(3 * S).runs() == ["job@20231114T221400Z"]
+
+
+def test_a_full_engine_lets_due_times_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *")
+    monkeypatch.setattr(limits, "NODES_OPEN_MAX", 0)
+    rig.until(NEXT + 2 * S)
+    assert (rig.runs(), rig.row()["queued"], rig.row()["trouble"]) == ([], 1, "the engine is full")
+    monkeypatch.undo()
+    rig.until(NEXT + 4 * S)
+    assert (rig.runs(), rig.row()["queued"], rig.row()["trouble"]) == (["job@20231114T221400Z"], 0, "")
+
+
+def test_a_node_type_that_is_gone_leaves_its_runs_waiting() -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *")
+    scheduler = Scheduler(["other"])
+    scheduler.schedules.calendar = ZoneCalendar()
+    replay = Replay(scheduler)
+    for record in rig.records:
+        replay.fold(record)
+    replay.finish(1, NEXT + S, {})
+    (run,) = scheduler.book.live.values()
+    assert (run.key, len(scheduler.ready["default"])) == ("job@20231114T221400Z", 1)
+
+
+def test_without_a_calendar_nothing_is_lost() -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *")
+    calendar, rig.core.scheduler.schedules.calendar = rig.core.scheduler.schedules.calendar, NoCalendar()
+    rig.until(NEXT + 2 * S)
+    assert (rig.runs(), rig.row()["trouble"]) == ([], "this engine reads no cron expressions")
+    rig.core.scheduler.schedules.calendar = calendar
+    rig.until(NEXT + 4 * S)
+    assert (rig.runs(), rig.row()["trouble"]) == (["job@20231114T221400Z"], "")
+
+
+def test_many_schedules_at_one_time_take_turns() -> None:
+    rig = Clocked()
+    for number in range(100):
+        rig.put(f"job {number}", cron="* * * * *")
+    rig.until(NEXT - S // 2)
+    before = rig.core.scheduler.book.next_run_no
+    rig.until(NEXT)
+    assert rig.core.scheduler.book.next_run_no - before == JUDGED_PER_TURN
+    for _ in range(8):
+        rig.later(1000)
+    assert rig.core.scheduler.book.next_run_no - before == 100
 
 
 def test_what_cannot_be_is_refused_with_all_problems() -> None:
