@@ -185,6 +185,34 @@ def test_a_crash_loses_no_due_time_and_doubles_none() -> None:
         assert len(set(_dues(other))) == len(list(_dues(other)))
 
 
+def test_what_was_queued_is_started_however_long_the_engine_was_off() -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *", overlap="queue", catch_up="none")
+    rig.until(NEXT + 3 * MINUTE + S)
+    assert (rig.row()["started"], rig.row()["queued"]) == (1, 3)
+    rig = rig.again(2 * HOUR + 20 * S)
+    for _ in range(5):
+        rig.later(1000)
+        rig.end_all()
+    assert list(_dues(rig)) == [NEXT + number * MINUTE for number in range(4)]
+    assert rig.row()["passed"][1] == "it was missed"
+
+
+def test_runs_of_what_was_there_before_count_for_what_replaced_it() -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *")
+    rig.until(NEXT)
+    for _ in range(2):
+        rig.put(cron="* * * * *", item=8)
+        rig.until(NEXT + MINUTE)
+        assert (rig.row()["open"], len(rig.runs())) == (1, 1)
+        rig.ask("schedules", remove="job")
+    rig.end_all()
+    rig.put(cron="* * * * *")
+    rig.until(NEXT + 2 * MINUTE)
+    assert len(rig.runs()) == 2
+
+
 def test_intervals_pass_by_the_monotonic_clock() -> None:
     rig = Clocked()
     rig.put(every_ns=10 * S)
@@ -207,6 +235,7 @@ def test_due_times_of_an_interval_are_a_grid_over_restarts() -> None:
         rig.until(start + number * 10 * S)
         rig.end_all()
         rig = Clocked(rig.records, 1_000_000 * number, rig.wall_ns + 1_234_567)
+        rig.wall_offset_ns -= 777 * number  # each measures its clocks anew
     assert list(_dues(rig)) == [start + number * 10 * S for number in range(1, 6)]
     rig.wall_offset_ns += HOUR + 1
     rig.later(10 * S)
