@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 import functools
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ CatchUp = Literal["latest", "none", "all"]
 Overlap = Literal["skip", "queue", "cancel", "allow"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_STAMPED: Final = re.compile(r".+@(\d{8}T\d{6})(?:\.(\d{1,9}))?Z(?:~\d+)?", re.DOTALL)
 _LARGE: Final = (
     f"the arguments of a schedule take at most {limits.SCHEDULE_BYTES_MAX:,} bytes: pass the path or key of what is "
     "large"
@@ -126,6 +128,23 @@ class ScheduleStatus:
             else:
                 due = _datetime(calendar.next_ns(self.cron, self.zone, _ns_of(due)), self.zone)
         return found
+
+
+def due_in(run_id: str) -> datetime | None:
+    """The due time in the name of a run that a schedule started; None in other names.
+
+    Args:
+        run_id: As in "nightly@20261025T003000.5Z" or "nightly@20261025T003000Z~2".
+    """
+    found = _STAMPED.fullmatch(run_id)
+    if found is None:
+        return None
+    day, part = found.groups()
+    try:
+        when = datetime.strptime(f"{day}+0000", "%Y%m%dT%H%M%S%z")
+    except ValueError:
+        return None
+    return when + timedelta(microseconds=int((part or "")[:6].ljust(6, "0")))
 
 
 def ask_schedule(

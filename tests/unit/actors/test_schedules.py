@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.graph import encode
@@ -211,6 +212,16 @@ def test_runs_of_what_was_there_before_count_for_what_replaced_it() -> None:
     rig.put(cron="* * * * *")
     rig.until(NEXT + 2 * MINUTE)
     assert len(rig.runs()) == 2
+
+
+def test_the_end_of_a_run_asks_for_a_turn_at_once() -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *", overlap="queue")
+    rig.until(NEXT + MINUTE + S)
+    rig.taken(fx.WakeAt)
+    ((worker, serial, node),) = rig.leases()
+    rig.succeed(worker, serial, node)
+    assert min(effect.due_ns for effect in rig.taken(fx.WakeAt)) <= rig.now_ns
 
 
 def test_intervals_pass_by_the_monotonic_clock() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from runtime import AsyncRuntime, Flow, NodeType, RunState, Runtime, ScheduleStatus
 from runtime.errors import ConfigurationError, HandlerRefused
+from runtime.schedules import due_in
 from runtime.testing import InlineStarter, inline_runtime
 from tests.unit.runtime import handlers
 from tests.unit.runtime.handlers import add_one, fail, gather, total
@@ -133,6 +134,30 @@ def test_options_are_the_tasks_and_other_keywords_the_handlers() -> None:
         (kind,) = engine._scheduler.book.get(run_id).kinds
         assert (kind.priority, kind.tenant) == (3, "acme")
         assert engine._scheduler.book.get(run_id).rare.expires
+
+
+@pytest.mark.parametrize(
+    ("run_id", "due"),
+    [
+        ("job@20261025T003000Z", datetime(2026, 10, 25, 0, 30, tzinfo=UTC)),
+        ("a@b@20261025T003000.5Z", datetime(2026, 10, 25, 0, 30, 0, 500_000, tzinfo=UTC)),
+        ("job@20261025T003000.123456789Z~12", datetime(2026, 10, 25, 0, 30, 0, 123_456, tzinfo=UTC)),
+        ("job@20269925T003000Z", None),
+        ("@20261025T003000Z", None),
+        ("65f0-17", None),
+    ],
+)
+def test_the_due_time_is_in_the_name_of_the_run(run_id: str, due: datetime | None) -> None:
+    assert due_in(run_id) == due
+
+
+@pytest.mark.slow
+def test_a_handler_can_ask_for_which_time_it_runs() -> None:
+    with inline_runtime() as rt:
+        rt.schedule("asks", handlers.due_of_attempt, every=0.05)
+        found = ended(rt, "asks")
+        assert rt.handle(found.last_run_id or "").result() == found.last_due
+        assert rt.submit(handlers.due_of_attempt).result(10) is None
 
 
 def test_what_cannot_be_run_is_refused() -> None:
