@@ -186,6 +186,17 @@ def test_a_crash_loses_no_due_time_and_doubles_none() -> None:
         assert len(set(_dues(other))) == len(list(_dues(other)))
 
 
+def test_the_record_of_a_run_is_enough_to_know_that_its_time_is_over() -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *")
+    rig.until(NEXT)
+    last = max(place for place, record in enumerate(rig.records) if record.type == RecordType.SUBMITTED)
+    again = Clocked(rig.records[: last + 1], 5, rig.wall_ns + S)
+    again.end_all()
+    again.until(NEXT + 30 * S)
+    assert list(_dues(again)) == [NEXT]
+
+
 def test_what_was_queued_is_started_however_long_the_engine_was_off() -> None:
     rig = Clocked()
     rig.put(cron="* * * * *", overlap="queue", catch_up="none")
