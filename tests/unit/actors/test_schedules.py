@@ -188,7 +188,7 @@ def test_a_crash_loses_no_due_time_and_doubles_none() -> None:
 
 def test_the_record_of_a_run_is_enough_to_know_that_its_time_is_over() -> None:
     rig = Clocked()
-    rig.put(cron="* * * * *")
+    rig.put(cron="* * * * *", overlap="allow")
     rig.until(NEXT)
     last = max(place for place, record in enumerate(rig.records) if record.type == RecordType.SUBMITTED)
     again = Clocked(rig.records[: last + 1], 5, rig.wall_ns + S)
