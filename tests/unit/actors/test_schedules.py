@@ -2,90 +2,21 @@
 
 from __future__ import annotations
 
-import binascii
-from collections.abc import Iterator
-from typing import Any
-
-import orjson
 import pytest
 
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from actors.protocol.graph import encode
-from actors.protocol.graph_builder import GraphBuilder
-from actors.protocol.records import Record, RecordType
+from actors.protocol.records import RecordType
 from actors.replay import Replay
 from actors.scheduler import Scheduler
 from actors.schedules import JUDGED_PER_TURN, NoCalendar
 from runtime.host.calendar import ZoneCalendar
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.clocked import Clocked, S, dues_of
 
-S = 1_000_000_000
 MINUTE, HOUR = 60 * S, 3600 * S
-WALL = 1_700_000_000 * S
 NEXT = 1_700_000_040 * S
 """The first whole minute after WALL."""
-
-
-def graph(item: Any = 7, **more: Any) -> str:
-    builder = GraphBuilder()
-    builder.add(0, item=orjson.dumps(item))
-    return binascii.b2a_base64(encode(builder.finish(), {"kinds": [kind(**more)], "name": "f"}), newline=False).decode()
-
-
-class Clocked(Rig):
-    """A rig whose engine reads expressions, and can be opened again from what its disk holds."""
-
-    def __init__(self, records: list[Record] | None = None, now_ns: int = 1_000_000, wall_ns: int = WALL) -> None:
-        scheduler = Scheduler(["default"])
-        scheduler.schedules.calendar = ZoneCalendar()
-        effects: list[Any] = []
-        if records is not None:
-            replay = Replay(scheduler)
-            for record in records:
-                replay.fold(record)
-            _, effects = replay.finish(now_ns, wall_ns, {})
-        super().__init__(
-            node_type(slots=50, prefetch=50),
-            scheduler=scheduler,
-            effects=effects,
-            next_lsn=(records[-1].lsn if records else 0) + 1,
-            now_ns=now_ns,
-            wall_ns=wall_ns,
-        )
-        self.records = list(records or []) + self.records
-
-    def put(self, name: str = "job", **more: Any) -> Any:
-        plan = {key: more.pop(key) for key in list(more) if key not in ("item", "expires_ns", "node_type")}
-        expires_ns, what = more.pop("expires_ns", None), graph(**more)
-        asked = {"name": name, "plan": plan, "graph": what, "handler": "m:f", "expires_ns": expires_ns}
-        return self.ask("schedules", put=asked)
-
-    def row(self, name: str = "job") -> dict[str, Any]:
-        return next(row for row in self.ask("schedules")["rows"] if row["name"] == name)
-
-    def runs(self) -> list[str]:
-        book = self.core.scheduler.book
-        return [run.key for run in sorted((*book.finished.values(), *book.live.values()), key=lambda run: run.no)]
-
-    def open(self) -> list[str]:
-        return [run.key for run in self.core.scheduler.book.live.values()]
-
-    def until(self, wall_ns: int) -> None:
-        """The time passes as it does, with a look every second."""
-        while self.wall_ns < wall_ns:
-            self.later(min(S, wall_ns - self.wall_ns))
-
-    def end_all(self) -> None:
-        """Everything that is with the worker succeeds."""
-        runs = sorted(self.core.scheduler.book.live)
-        for (worker, serial, node), no in zip(self.leases(), runs, strict=True):
-            self.succeed(worker, serial, node, run=no)
-
-    def again(self, off_ns: int = S) -> Clocked:
-        """Killed, and opened that much later."""
-        return Clocked(self.records, 5, self.wall_ns + off_ns)
 
 
 def test_a_minute_job_runs_once_for_each_minute() -> None:
@@ -139,17 +70,9 @@ def test_overlap(overlap: str, expected: list[int]) -> None:
     for (worker, serial, node), no in zip(leases, sorted(rig.core.scheduler.book.live), strict=False):
         rig.succeed(worker, serial, node, run=no)
     rig.until(start + 4 * MINUTE + S)
-    found = [(due - start) // MINUTE - 1 for due in _dues(rig)]
+    found = [(due - start) // MINUTE - 1 for due in dues_of(rig)]
     assert found[: len(expected)] == expected
     assert rig.row()["queued"] == {"skip": 0, "queue": 2, "cancel": 1, "allow": 0}[overlap]
-
-
-def _dues(rig: Clocked) -> Iterator[int]:
-    """Due times of the runs that were submitted, as the log has them."""
-    for record in rig.records:
-        if record.type == RecordType.SUBMITTED:
-            at = record.payload.index(b'"schedule":[')
-            yield orjson.loads(record.payload[at + 11 : record.payload.index(b"]", at) + 1])[1]
 
 
 @pytest.mark.parametrize(("catch_up", "count"), [("latest", 1), ("none", 0), ("all", 120)])
@@ -162,11 +85,11 @@ def test_s38_an_engine_that_was_off_for_two_hours(catch_up: str, count: int) -> 
     for _ in range(count + 2):
         rig.later(1000)
         rig.end_all()
-    caught_up = list(_dues(rig))[1:]
+    caught_up = list(dues_of(rig))[1:]
     assert caught_up == [NEXT + n * MINUTE for n in range(1, 121)][120 - count :]
     rig.until(NEXT + 121 * MINUTE)
     rig.end_all()
-    assert list(_dues(rig))[1:] == [*caught_up, NEXT + 121 * MINUTE]
+    assert list(dues_of(rig))[1:] == [*caught_up, NEXT + 121 * MINUTE]
     if catch_up == "none":
         assert rig.row()["passed"] == [NEXT + 120 * MINUTE, "it was missed"]
 
@@ -182,8 +105,8 @@ def test_a_crash_loses_no_due_time_and_doubles_none() -> None:
         for _ in range(3):
             other.later(1000)
             other.end_all()
-        assert [due for due in dict.fromkeys(_dues(other)) if due >= NEXT + MINUTE] == [NEXT + MINUTE], count
-        assert len(set(_dues(other))) == len(list(_dues(other)))
+        assert [due for due in dict.fromkeys(dues_of(other)) if due >= NEXT + MINUTE] == [NEXT + MINUTE], count
+        assert len(set(dues_of(other))) == len(list(dues_of(other)))
 
 
 def test_the_record_of_a_run_is_enough_to_know_that_its_time_is_over() -> None:
@@ -194,7 +117,7 @@ def test_the_record_of_a_run_is_enough_to_know_that_its_time_is_over() -> None:
     again = Clocked(rig.records[: last + 1], 5, rig.wall_ns + S)
     again.end_all()
     again.until(NEXT + 30 * S)
-    assert list(_dues(again)) == [NEXT]
+    assert list(dues_of(again)) == [NEXT]
 
 
 def test_what_was_queued_is_started_however_long_the_engine_was_off() -> None:
@@ -206,7 +129,7 @@ def test_what_was_queued_is_started_however_long_the_engine_was_off() -> None:
     for _ in range(5):
         rig.later(1000)
         rig.end_all()
-    assert list(_dues(rig)) == [NEXT + number * MINUTE for number in range(4)]
+    assert list(dues_of(rig)) == [NEXT + number * MINUTE for number in range(4)]
     assert rig.row()["passed"][1] == "it was missed"
 
 
@@ -258,7 +181,7 @@ def test_due_times_of_an_interval_are_a_grid_over_restarts() -> None:
         rig.end_all()
         rig = Clocked(rig.records, 1_000_000 * number, rig.wall_ns + 1_234_567)
         rig.wall_offset_ns -= 777 * number  # each measures its clocks anew
-    assert list(_dues(rig)) == [start + number * 10 * S for number in range(1, 6)]
+    assert list(dues_of(rig)) == [start + number * 10 * S for number in range(1, 6)]
     rig.wall_offset_ns += HOUR + 1
     rig.later(10 * S)
     assert rig.row()["last"][0] % 1_000_000 == 0
