@@ -177,15 +177,28 @@ def on_graph(scheduler: Scheduler, message: msg.GraphSubmitted) -> None:
             scheduler.put(fx.ForgetRun(key))  # its large values, which nobody will read
             _stand_for(scheduler, message.session, message.seq, first, claim.key)
             return
-        run = admit_graph(scheduler, message.session, message.seq, message.header, message.columns)
+        run = enter_graph(scheduler, message.session, message.seq, message.header, message.columns, message.raw)
     except MainspringError as refused:
         _reject(scheduler, message.session, message.seq, message.seq, refused.code, refused.message)
         return
-    head = orjson.dumps([message.session, run.no, run.created_ns, message.seq])
-    run.lsn = scheduler.log(RecordType.SUBMITTED, b"G" + len(head).to_bytes(4, "little") + head + message.raw)
     if claim is not None:
         scheduler.keys.enter(claim, run.key, run.created_ns, run.lsn)
     _ack(scheduler, message.session, message.seq)
+    begin_graph(scheduler, run)
+
+
+def enter_graph(
+    scheduler: Scheduler, session: str, seq: int, header: dict[str, Any], columns: GraphColumns, raw: bytes
+) -> Run:
+    """Enter a graph and log it; `begin_graph` must follow. Raises MainspringError: nothing was done."""
+    run = admit_graph(scheduler, session, seq, header, columns)
+    head = orjson.dumps([session, run.no, run.created_ns, seq])
+    run.lsn = scheduler.log(RecordType.SUBMITTED, b"G" + len(head).to_bytes(4, "little") + head + raw)
+    return run
+
+
+def begin_graph(scheduler: Scheduler, run: Run) -> None:
+    """Queue the first nodes of a new run."""
     _begin(scheduler, run, run.roots())
     scheduler.finish_if_over(run)
 

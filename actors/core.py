@@ -252,6 +252,8 @@ class EngineCore:
         self, message: Any, to_pools: dict[str, list[Any]], to_scheduler: list[Any], to_supervisor: list[Any]
     ) -> None:
         kind = type(message)
+        if kind is msg.Drain:
+            self.scheduler.draining = True
         for name in (message.node_type,) if kind is msg.PoolDelayed else self.pools:
             to_pools.setdefault(name, []).append(message)
         if kind is msg.TimePassed:

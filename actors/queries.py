@@ -1,8 +1,8 @@
 """Answers to questions about runs: status, table of nodes, results, story, and why something is not running.
 
-Only reads, but for `policy` and `priority`, which pass a change on; questions about dead letters are `actors.dead`'s.
-Every answer about a run, or the policy, carries the LSN of the latest record, so that nobody is told of a change that
-could still be lost. What is said of the engine itself waits for nothing: it must be said when the log stalls.
+Only reads, but for `policy`, `priority` and `schedules`, which pass a change on; questions about dead letters are
+`actors.dead`'s. Every answer, but what is said of the engine itself, carries the LSN of the latest record, so that
+nobody is told of a change that could still be lost. That one waits for nothing: it must be said when the log stalls.
 
 Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame keeps the
 difference between the two as it was then.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from actors import dead, reclass
+from actors import dead, reclass, schedule_asked
 from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.pool_row import pool_row
 from actors.protocol import effects as fx
@@ -166,6 +166,10 @@ class Queries:
         pool = self._core.pools.get(args.get("node_type", ""))
         advice = None if pool is None else pool.steps.advice
         return {"heard": advice is not None and advice.answer(args["number"], args["size"])}
+
+    def _schedules(self, message: msg.Queried) -> dict[str, Any]:
+        """All schedules, or what became of a change of one."""
+        return schedule_asked.answer(self._core.scheduler, message.args)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -335,6 +339,7 @@ class Queries:
         "policy": _policy,
         "priority": _priority,
         "scale": _scale,
+        "schedules": _schedules,
     }
 
 

@@ -94,6 +94,7 @@ class Replay:
         scheduler.obey_policy()  # not before: what was being cancelled is leased to nobody any more
         for key, (then_ns, busy_ns) in self._used.items():
             scheduler.giving.rates.restore({"wall_ns": then_ns, "busy_ns": {key: busy_ns}}, now_ns, wall_ns)
+        scheduler.schedules.begin(scheduler)
         found["nodes_ready"] = sum(len(queue) for queue in scheduler.ready.values())
         return found, scheduler.receive([msg.TimePassed()], now_ns, wall_ns)
 
@@ -136,6 +137,8 @@ class Replay:
         run = admission.admit_graph(scheduler, session, seq, header, columns)
         if (claim := Claim.of(header)) is not None:
             scheduler.keys.enter(claim, run.key, wall_ns, scheduler.lsn)
+        if "schedule" in header:
+            scheduler.schedules.started(run, header)
         run.tally = None  # leases are not logged: what is counted begins with `_resume`
         run.roots()
         return run
@@ -252,6 +255,9 @@ class Replay:
             session = self.scheduler.book.session(again[0])
             session.seq_last = max(session.seq_last, again[1])
 
+    def _schedule(self, record: Record) -> None:
+        self.scheduler.schedules.restore(record.payload, record.lsn)
+
     def _policy(self, record: Record) -> None:
         self.scheduler.standing.restore(record.payload, record.lsn)
 
@@ -285,5 +291,6 @@ class Replay:
         int(RecordType.RATES): _rates,
         int(RecordType.KEYS): _keys,
         int(RecordType.PRIORITY): _priority,
+        int(RecordType.SCHEDULE): _schedule,
         int(RecordType.DEAD): _dead,
     }

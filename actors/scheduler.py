@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, consequences, expiry, growth, kept, outcomes, timetable
+from actors import admission, consequences, expiry, growth, kept, news, outcomes, timetable
 from actors.books import RunBook
 from actors.consequences import Spreading
 from actors.giving import Giving, note_rates
@@ -37,10 +37,10 @@ from actors.protocol.kinds import Kind, KindTable
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
 from actors.run import Run
+from actors.schedules import Schedules
 from actors.standing import Standing
 from actors.state_column import CANCELLED, where
 
-PROGRESS_EVERY_NS: Final = 100_000_000
 FLOOR_EVERY_RECORDS: Final = 4096
 """Records between two looks at what the log must keep."""
 _NAMES: Final = tuple(state.name.lower() for state in NodeState)
@@ -61,11 +61,12 @@ class Scheduler:
         self.standing = Standing(policy)
         self.kinds = KindTable()
         self.keys = Keys()
+        self.schedules = Schedules()
         self.book = RunBook(**(retention or {}))
         self.giving = Giving(node_types)
         self.ready = self.giving.ready
         self.lsn = 0
-        self.draining = False
+        self.draining = False  # what is due now is judged after the next start
         self.missing_handler = missing_handler
         self.timers: Timers[tuple[int, int]] = Timers()  # monotonic, as all but the next
         self.appointments: Timers[tuple[int, int]] = Timers()  # on the wall clock: tasks due at a time of day
@@ -84,7 +85,7 @@ class Scheduler:
         self.wall_ns = 0
         self._floor_lsn = 0
         self._floor_look_lsn = 0
-        self._progress_due_ns = 0
+        self.progress_due_ns = 0
         self.stirred: dict[int, Run] = {}
         self.watchers: dict[int, set[str]] = {}
         self.ended_ns: dict[int, int] = {}
@@ -112,7 +113,7 @@ class Scheduler:
         if self.unfinished and type(batch[-1]) is not msg.Offer:
             consequences.go_on(self)
         if self.stirred:
-            self._report_progress()
+            news.report_progress(self)
         if self.book.crowded or self.lsn >= self._floor_look_lsn:
             self._retire()
         return self.taken()
@@ -220,6 +221,8 @@ class Scheduler:
         self.ended_ns[run.no] = self.wall_ns
         if run.rare.expires:
             self.expiries.cancel(run.no)
+        if run.no in self.schedules.by_run:
+            self.schedules.ended(self, run)
         told = self.watchers.pop(run.no, set())
         if run.is_graph:
             self.note(run, -1, f"run {run.run_state()}", "")
@@ -232,18 +235,6 @@ class Scheduler:
         if self.expiries:
             expiry.expire(self)
         timetable.wake(self)
-
-    def _report_progress(self) -> None:
-        if self.now_ns < self._progress_due_ns:
-            self._out.append(fx.WakeAt(self._progress_due_ns))
-            return
-        rows: dict[str, list[Any]] = {}
-        for run in self.stirred.values():
-            rows.setdefault(run.session, []).append([run.seq, run.counts()])
-        self.stirred.clear()
-        self._progress_due_ns = self.now_ns + PROGRESS_EVERY_NS
-        for session, body in rows.items():
-            self.tell(session, "P", body)
 
     def _retire(self) -> None:
         if gone := self.book.retire():
@@ -259,6 +250,7 @@ class Scheduler:
         if floor > self._floor_lsn:
             note_rates(self, whole=True)
             self.keys.carry(self, floor)
+            self.schedules.carry(self, floor)
             self._floor_lsn = floor
             self._out.append(fx.RaiseFloor(floor))
 

@@ -33,6 +33,8 @@ from actors.state_column import BACKOFF, READY, where
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
 
+NO_RUN: Final = 0
+"""In the place of a run's number, in the key of a timer: the timer is one of `actors.schedules`."""
 PLAIN_COLUMNS: Final = 3
 """A row of a submission has these; those behind them are its times."""
 
@@ -89,9 +91,13 @@ def disarm(scheduler: Scheduler, run: Run, node: int) -> None:
 def fire(scheduler: Scheduler) -> None:
     """Queue what is due: at most as much as a turn may take of each clock, in order of time."""
     count_max = limits.DUE_NODES_PER_TURN
+    scheduler.schedules.look(scheduler)
     places = scheduler.timers.pop_due(scheduler.now_ns, count_max)
     places += scheduler.appointments.pop_due(scheduler.wall_ns, count_max)
     for no, found in groupby(places, key=itemgetter(0)):
+        if no == NO_RUN:
+            scheduler.schedules.ripen(scheduler, [slot for _, slot in found])
+            continue
         run = scheduler.book.live.get(no)
         if run is None:
             continue

@@ -8,8 +8,9 @@ that `import runtime` costs a worker or a command-line program nothing.
 Reading order of the face: `config` and `scheduling` (what can be set), `registry` and `reference` (tasks and their
 names), `flow` (graphs), `dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and `views` (from the
 engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking face), `aio` (the asyncio
-face), `mapping` and `iterate` (map), `executor`, `letters` and `operations` (what an operator does). Below it: `host`
-(processes), `mail` (queues and values), `storage` (disk), `profile`, `bench`, `cli`.
+face), `mapping` and `iterate` (map), `schedules` and `schedule_calls` (what runs again and again), `executor`,
+`letters` and `operations` (what an operator does). Below it: `host` (processes), `mail` (queues and values),
+`storage` (disk), `profile`, `bench`, `cli`.
 
 Knows processes, disks and clocks. Decides nothing: that is what `actors` is for.
 """
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from runtime.letters import DeadLetterDetails as DeadLetterDetails
     from runtime.registry import Task as Task
     from runtime.registry import TaskRegistry as TaskRegistry
+    from runtime.schedules import ScheduleStatus as ScheduleStatus
     from runtime.scheduling import Rate as Rate
     from runtime.scheduling import Scheduling as Scheduling
     from runtime.scheduling import SchedulingStatus as SchedulingStatus
@@ -68,6 +70,7 @@ __all__ = [
     "Runtime",
     "ScaleFigures",
     "ScaleStep",
+    "ScheduleStatus",
     "Scheduling",
     "SchedulingStatus",
     "Share",
@@ -99,6 +102,7 @@ _HOME: Final = {
     "Runtime": "runtime.engine",
     "ScaleFigures": "runtime.host.scaling",
     "ScaleStep": "runtime.host.scaling",
+    "ScheduleStatus": "runtime.schedules",
     "Scheduling": "runtime.scheduling",
     "SchedulingStatus": "runtime.scheduling",
     "Share": "runtime.scheduling",

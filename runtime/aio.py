@@ -24,6 +24,7 @@ from actors.protocol.errors import RuntimeClosed
 from runtime import views
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, attach, settled
 from runtime.aio_operations import AsyncOperations
+from runtime.aio_schedule_calls import AsyncScheduleCalls
 from runtime.aio_submitter import AsyncSubmitter
 from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
 from runtime.dispatch import Dispatch
@@ -38,7 +39,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=AsyncHandle)
 
 
-class AsyncRuntime(AsyncOperations, AsyncSubmitter):
+class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
     """See the module; arguments as `runtime.engine.Runtime`. Opened by `async with`, or by `await rt.open()`."""
 
     def __init__(
@@ -233,7 +234,7 @@ class AsyncRuntime(AsyncOperations, AsyncSubmitter):
         """Start nothing more of these scopes until `resume`; see `runtime.engine.Runtime.pause`.
 
         Args:
-            scopes: As for `set_quota`, and "rate:api" (a rate key).
+            scopes: As for `set_quota`, "rate:api" (a rate key), and "schedule:nightly".
 
         Returns:
             What stands now.

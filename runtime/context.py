@@ -17,6 +17,8 @@ from actors.protocol.errors import AttemptCancelled, AttemptTimeout, GraphError,
 from actors.protocol.words import counted
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from runtime.flow import Flow, Node
     from runtime.host.results import Place
     from runtime.mail.codec import Codec
@@ -68,6 +70,16 @@ class TaskContext:
 
     def __repr__(self) -> str:
         return f"<TaskContext {self.idempotency_key} attempt {self.attempt}>"
+
+    @property
+    def due(self) -> datetime | None:
+        """The due time, in UTC, at which a schedule started this run; None when none did.
+
+        It is what a report is for: the same in each attempt, however late that is.
+        """
+        from runtime.schedules import due_in  # lazy: few handlers are scheduled
+
+        return due_in(self.run_id)
 
     # --- time and cancel ------------------------------------------------------------------------------------------
 

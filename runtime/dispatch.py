@@ -255,7 +255,7 @@ class Dispatch:
         plan = self.plan(fn)
         kind = plan.kind(shape_of(args, kwargs))
         item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
-        container = _graph_of_one(kind, item, times.columns(plan.expires_ns), run_id=run_id)
+        container = graph_of_one(kind, item, times.columns(plan.expires_ns), run_id=run_id)
         handle = make(self.client, run_id)
         self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))
         return handle
@@ -291,7 +291,7 @@ class Dispatch:
             run_key, stored = f"{client.session}-{seq}", item
             if large:
                 stored = encode_call(client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_key)
-            return self._graph_frame(_graph_of_one(kind, stored, columns, key=claim), run_key, seq)
+            return self._graph_frame(graph_of_one(kind, stored, columns, key=claim), run_key, seq)
 
         handle = make(client)
         client.send_made(handle, frame)
@@ -361,7 +361,8 @@ def with_partial(
     return inner, (*first, *args), {**named, **kwargs}
 
 
-def _graph_of_one(kind: dict[str, Any], item: bytes, columns: list[int | None], **more: Any) -> bytes:
+def graph_of_one(kind: dict[str, Any], item: bytes, columns: list[int | None], **more: Any) -> bytes:
+    """The container of a graph of one node, with its times and what else its header says."""
     builder = GraphBuilder()
     builder.add(0, item=item)
     header: dict[str, Any] = {"name": kind["name"], "kinds": [kind], **more}

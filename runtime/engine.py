@@ -38,6 +38,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.operations import Operations
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
+from runtime.schedule_calls import ScheduleCalls
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_entry, ask_policy
 from runtime.signals import SigtermGuard
 from runtime.storage.folder import UNNAMED, StateFolder
@@ -47,7 +48,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=SyncHandle)
 
 
-class Runtime(Operations, Submitter):
+class Runtime(Operations, ScheduleCalls, Submitter):
     """See the module.
 
     Args:
@@ -289,7 +290,8 @@ class Runtime(Operations, Submitter):
         """Start nothing more of these scopes until `resume`, also after a restart. Otherwise as `set_quota`.
 
         Args:
-            scopes: As for `set_quota`, and "rate:api" (a rate key). What runs goes on; submissions are taken and wait.
+            scopes: As for `set_quota`, "rate:api" (a rate key), and "schedule:nightly", whose due times then pass.
+                What runs goes on; submissions are taken and wait.
 
         Returns:
             What stands now.

@@ -48,6 +48,7 @@ from runtime.context import TaskContext
 from runtime.engine import Runtime
 from runtime.host import decode
 from runtime.host.attempts import arguments, insert_context
+from runtime.host.calendar import ZoneCalendar
 from runtime.host.handlers import Handler, load
 from runtime.host.results import Place
 from runtime.mail.bell import Bell
@@ -125,6 +126,7 @@ class InlineStarter:
         self._blobs = BlobStore(Path(state_dir) / "blobs", fsync=False)
         self._node_types = node_types
         self._scheduler = Scheduler(node_types, policy=policy)
+        self._scheduler.schedules.calendar = ZoneCalendar()
         self._news: deque[dict[str, Any]] = deque()
         self._bell = Bell.create()
         self._engine: InlineEngine | None = None

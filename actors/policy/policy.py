@@ -11,7 +11,8 @@ This is the form of the wire and of the log. A change has the same form, with wh
 away, and "pause" and "resume" list scopes in the place of "paused".
 
 Scopes: "class:low", "tenant:acme", "type:cpu" (a node type), "key:printer" (a concurrency key), "rate:api" (a rate key,
-which can be paused; how often it may is a rate and no quota). "tenant:" alone is the default tenant.
+which can be paused; how often it may is a rate and no quota), "schedule:nightly" (a schedule, which can be paused: it
+starts no runs then). "tenant:" alone is the default tenant.
 
 Invariant: a Policy is valid; `Policy.of` and `changed` are the only ways to one. Nothing here enforces it.
 """
@@ -34,8 +35,9 @@ from actors.protocol.words import is_name
 Shares = Mapping[str, tuple[float, float]]
 Rates = Mapping[str, tuple[float, int]]
 
-SCOPES: Final = ("class", "tenant", "type", "key", "rate")
-QUOTA_SCOPES: Final = SCOPES[:-1]
+QUOTA_SCOPES: Final = ("class", "tenant", "type", "key")
+SCOPES: Final = (*QUOTA_SCOPES, "rate", "schedule")
+"""What can be paused."""
 TABLES: Final = ("shares", "weights", "quotas", "rates")
 """Parts that are entries by name."""
 AGEING_NS_MAX: Final = 365 * 86_400 * 1_000_000_000

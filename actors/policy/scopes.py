@@ -11,6 +11,7 @@ they are: no case folding, no blanks taken away.
 | type:cpu | the node type |
 | key:printer | the concurrency key |
 | rate:api | the rate key; has a rate, so it cannot have a quota |
+| schedule:nightly | the schedule: it starts no runs; nodes are under none, so it has no quota |
 """
 
 from __future__ import annotations

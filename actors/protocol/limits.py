@@ -224,6 +224,30 @@ RETRY_MIN_PER_S: Final = 10.0
 RETRY_WINDOW_NS: Final = 10_000_000_000
 """How long a first attempt counts; of the same origin."""
 
+# --- schedules ----------------------------------------------------------------------------------------------------
+SCHEDULES_MAX: Final = 10_000
+"""Schedules of one state folder: some per tenant of a platform. Each takes about 2 KiB of memory and, when the log goes
+round, as much of the log."""
+SCHEDULE_BYTES_MAX: Final = 32 * KIB
+"""A schedule's task or flow with its arguments, encoded; it is asked for on the control lane (RING_CONTROL_BYTES), and
+is in the log once for each run."""
+SCHEDULE_QUEUED_MAX: Final = 1000
+"""Due times of one schedule that wait for the run before, or are caught up. Later ones are passed over."""
+SCHEDULE_STARTS_PER_TURN: Final = 32
+"""Runs that one schedule starts in one turn: 60 us each (rule R5)."""
+SCHEDULE_LATE_NS: Final = 10_000_000_000
+"""What starts no later than this after its time was not missed: a killed engine is back within a second or two, also
+on a busy machine; a job of every minute that was off for hours shall not count its latest due time as met."""
+SCHEDULE_BACK_NS: Final = 3 * 3_600_000_000_000
+"""A clock that is set back by more was wrong before, and schedules go by the new time; less is daylight saving done by
+hand, or a correction, and what ran does not run again. The three hours are those of Vixie cron."""
+SCHEDULE_EVERY_NS_MIN: Final = 10_000_000
+"""Shortest interval of a schedule: a record of the log and a run each time."""
+SCHEDULE_EVERY_NS_MAX: Final = 10 * 366 * 86_400_000_000_000
+"""Longest interval, ten years; more is a mistake in a unit."""
+SCHEDULE_JITTER_NS_MAX: Final = 86_400_000_000_000
+"""Longest jitter, a day."""
+
 # --- command line -------------------------------------------------------------------------------------------------
 WORKFLOW_FILE_BYTES_MAX: Final = 512 * MIB
 """Largest workflow file that `run` reads. Its tree of objects takes about eight times as much memory."""

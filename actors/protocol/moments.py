@@ -19,6 +19,15 @@ def moment(wall_ns: int) -> str:
     return f"{year:04}-{month:02}-{day:02} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02} UTC"
 
 
+def stamp(wall_ns: int) -> str:
+    """Nanoseconds since the epoch as "20261129T214412Z", or "20261129T214412.5Z": short, exact, and a file's name."""
+    seconds, ns = divmod(wall_ns, _NS_PER_S)
+    days, second = divmod(seconds, _S_PER_DAY)
+    year, month, day = _date(days)
+    part = f".{ns:09}".rstrip("0") if ns else ""
+    return f"{year:04}{month:02}{day:02}T{second // 3600:02}{second // 60 % 60:02}{second % 60:02}{part}Z"
+
+
 def _date(days: int) -> tuple[int, int, int]:
     """Year, month and day of a day, counted from 1970-01-01."""
     era, day_of_era = divmod(days + _DAYS_TO_EPOCH, _DAYS_PER_ERA)

@@ -48,6 +48,8 @@ class RecordType(IntEnum):
     """Idempotency keys: those that are kept, or a submission that stands for an earlier run."""
     PRIORITY = 13
     """A run, or one task of a bundle, was given another priority class."""
+    SCHEDULE = 14
+    """A schedule: what it is, that it is gone, or what was decided about a due time without starting a run."""
     DEAD = 17
     """Nodes that ended without success go again, or were discarded as dead letters."""
 

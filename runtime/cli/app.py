@@ -82,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
     _add_run(commands.add_parser("run", help="run a Python file that defines a flow, or a WfFormat 1.5 JSON file"))
     for name, command, text in (
         ("status", _status, "what runs, what waits, and who owns the state folder"),
+        ("schedules", _schedules, "what runs again and again, when next, and how it went"),
         ("verify", _verify, "walk the log of a state folder and check every record"),
     ):
         options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}. Changes nothing.")
@@ -97,11 +98,13 @@ def parser() -> argparse.ArgumentParser:
 def _add_control(commands: Any) -> None:
     """The commands that change who runs next in a running engine."""
     scope = "tenant:acme, key:printer (a concurrency key), type:cpu (a node type), class:low"
+    more = "rate:api (a rate key), schedule:nightly"
     for name, command, text, arguments in (
-        ("pause", _pause, "start nothing more of some scopes", (("scope", f"{scope}, rate:api (a rate key)"),)),
+        ("pause", _pause, "start nothing more of some scopes", (("scope", f"{scope}, {more}"),)),
         ("resume", _resume, "end pauses", (("scope", "as it was paused"),)),
         ("quota", _quota, "set how many tasks of a scope run at once", (("scope", scope), ("limit", "or none"))),
         ("weight", _weight, "set how many turns a tenant gets", (("tenant", "its name"), ("weight", "or none, for 1"))),
+        ("unschedule", _unschedule, "end a schedule; its runs go on", (("name", "its name"),)),
     ):
         options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}. {NEEDS_ENGINE}")
         options.add_argument("state", type=Path, metavar="STATE", help="state folder that a running program has open")
@@ -204,6 +207,18 @@ def _verify(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.verify import show_verify  # lazy: each command loads what it needs
 
     return show_verify(arguments.state, console, as_json=arguments.json)
+
+
+def _schedules(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.schedules import show_schedules  # lazy: each command loads what it needs
+
+    return show_schedules(arguments.state, console, as_json=arguments.json)
+
+
+def _unschedule(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.schedules import unschedule  # lazy: each command loads what it needs
+
+    return unschedule(arguments.state, arguments.name, console, as_json=arguments.json)
 
 
 def _change(arguments: argparse.Namespace, console: Console, change: dict[str, Any]) -> Exit:

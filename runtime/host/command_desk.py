@@ -24,7 +24,9 @@ from runtime.errors import error_to_wire
 from runtime.host import command_socket
 from runtime.host.teller import Teller
 
-QUESTIONS: Final = frozenset({"dead", "discard", "held", "letter", "policy", "priority", "replay", "rerun", "why"})
+QUESTIONS: Final = frozenset(
+    {"dead", "discard", "held", "letter", "policy", "priority", "replay", "rerun", "schedules", "why"}
+)
 """What may be asked from outside."""
 
 

@@ -29,6 +29,7 @@ from actors.replay import Replay
 from actors.scheduler import Scheduler
 from runtime.errors import error_to_wire
 from runtime.host import leftovers
+from runtime.host.calendar import ZoneCalendar
 from runtime.host.command_desk import CommandDesk
 from runtime.host.engine_host import EngineHost
 from runtime.host.launch import WorkerStarter
@@ -90,6 +91,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
             retention=config["retention"],
             policy=config.get("policy"),
         )
+        scheduler.schedules.calendar = ZoneCalendar()
         replay = Replay(scheduler, blobs.open)
         report, writer = _recover(folder, replay, bool(config.get("salvage")))
         segments = [(info.no, info.first_lsn) for info in writer.segments()]

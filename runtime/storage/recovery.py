@@ -13,7 +13,9 @@ from actors.protocol import limits
 from actors.protocol.records import RecordType
 from actors.replay import Replay
 from actors.run import Run
+from actors.schedule import Schedule
 from actors.scheduler import Scheduler
+from actors.schedules import is_paused, settle_open
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
@@ -35,8 +37,7 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
         LogCorrupt: The log is damaged before its tail.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        replay, report = _replayed(folder)
-        scheduler = replay.scheduler
+        scheduler, replay, report = _read(folder)
         book = scheduler.book
         runs = sorted((*book.live.values(), *book.finished.values()), key=lambda run: run.no, reverse=True)
         return {
@@ -63,17 +64,35 @@ def read_runs(path: str | os.PathLike[str]) -> Scheduler:
         StateFolderError, LogCorrupt: As `summarise`.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        return _replayed(folder)[0].scheduler
+        return _read(folder)[0]
 
 
-def _replayed(folder: StateFolder) -> tuple[Replay, RecoveryReport]:
-    """The whole log read again."""
+def read_schedules(path: str | os.PathLike[str]) -> tuple[list[tuple[Schedule, bool]], int | None]:
+    """The schedules of a state folder, by name, each with whether it is paused; and the pid of who has it open.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        StateFolderError, LogCorrupt: As `summarise`.
+    """
+    with StateFolder.open(path, create=False, owner=False) as folder:
+        scheduler, _, _ = _read(folder)
+        scheduler.standing.settle(scheduler)
+        found = sorted(scheduler.schedules.by_name.values(), key=lambda schedule: schedule.name)
+        for schedule in found:
+            settle_open(scheduler, schedule)
+        return [(schedule, is_paused(scheduler, schedule)) for schedule in found], folder.owner_pid()
+
+
+def _read(folder: StateFolder) -> tuple[Scheduler, Replay, RecoveryReport]:
+    """The log as a recovery would read it."""
     scheduler = Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
     replay = Replay(scheduler, BlobStore(folder.blobs_path, fsync=False).open)
     reader = read_log(folder.log, DiskFiles(), live=True)
     for record in reader:
         replay.fold(record)
-    return replay, reader.report()
+    return scheduler, replay, reader.report()
 
 
 def _row(run: Run, ended_ns: int | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """An engine whose wall clock the test sets: the entry of an engine process, and the test's hand on it.
 
-The machine's clock stays as it is. What `runtime.host.clock` reads is moved by what stands in a file, at its next
-reading, as if somebody had set the clock or the machine had slept: the monotonic clock goes on.
+The machine's clock stays as it is. What `runtime.host.clock` and the start of an engine read is moved by what stands in
+a file, at its next reading, as if somebody had set the clock or the machine had slept: the monotonic clock goes on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def run(config: dict[str, Any], fds: list[int], spawner: socket.socket) -> None:
         return time.time_ns() + int(path.read_text())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock, "time", SimpleNamespace(time_ns=time_ns, monotonic_ns=time.monotonic_ns))
+        for module in (clock, engine_process):
+            patch.setattr(module, "time", SimpleNamespace(time_ns=time_ns, monotonic_ns=time.monotonic_ns))
         engine_process.run(config, fds, spawner)
 
 

@@ -21,6 +21,7 @@ from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
 from actors.protocol.states import NodeState
 from tests.sim.operator import Operator, sharing
+from tests.sim.planner import Planner
 
 if TYPE_CHECKING:
     from tests.sim.clock import Queue
@@ -100,9 +101,11 @@ class User:
         self._random = random
         self._classes = Random(f"classes {world.seed}")
         self.operator = Operator(self, world.seed)
+        self.planner = Planner(self, world.seed)
         self._sharing = [sharing(self._classes) for _ in PRIORITIES]
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
+        self._sent = 0
         self._stands: set[int] = set()
         self._times = Random(f"times {world.seed}")
         self._queue: Queue | None = None
@@ -122,8 +125,8 @@ class User:
         self._begin_keyed()
         for _ in range(self._random.choice((0, 1, 3))):
             self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
-        self._sent = 0
         self.operator.begin(self.world.clock.now_ns)
+        self.planner.begin(self.world.clock.now_ns)
 
     def _begin_keyed(self) -> None:
         """After the others, and while they run: submissions under two keys, most of them for the second time."""
@@ -302,6 +305,7 @@ class User:
                 self._note_ended(seq, state, counts, tell.lsn)
         elif tell.frame == "Q":
             self.operator.hear(body[0])
+            self.planner.hear(body[0], body[2])
         elif tell.frame == "D":
             self._note_repeated(*body, tell.lsn)
         elif tell.frame == "J":
@@ -376,7 +380,7 @@ class User:
 
     def satisfied(self) -> bool:
         """Whether everything was answered, and what went again has ended again."""
-        if self.operator.planned:
+        if self.operator.planned or not self.planner.done:
             return False
         return all(self._complete(seq) and (not s.revived or self._settled(seq)) for seq, s in self.submissions.items())
 

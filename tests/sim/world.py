@@ -24,6 +24,8 @@ from actors.protocol import messages as msg
 from actors.protocol.errors import DiskFull, LogFailed
 from actors.replay import Replay
 from actors.scheduler import Scheduler
+from actors.schedules import SESSION
+from runtime.host.calendar import ZoneCalendar
 from runtime.storage.reader import RecoveryReport, read_log
 from runtime.storage.segment import LogPlace
 from runtime.storage.wal import LogWriter
@@ -150,6 +152,7 @@ class World:
         """Open the folder: read the log, go on."""
         self.incarnation += 1
         scheduler = Scheduler([n["name"] for n in self.node_types], wave_edges_max=self.wave_edges_max)
+        scheduler.schedules.calendar = ZoneCalendar()
         replay = Replay(scheduler)
         report = self._fold(replay, self.disk)
         self._writer = LogWriter(PLACE, self.disk, report, segment_bytes=SEGMENT_BYTES)
@@ -202,6 +205,7 @@ class World:
         self.core.check_invariants()
         self.oracle.check_scheduler(self.core)
         check_sizes(self.core)
+        self.user.planner.check(self.core)
         if self.core.unfinished and not self._turn_asked:
             self._turn_asked = True
             self._meddle(self.core)
@@ -237,6 +241,8 @@ class World:
         self.receive(message)
 
     def _execute(self, lease: Lease) -> tuple[str, Any]:
+        if lease.run.session == SESSION:
+            return self.user.planner.execute(lease)
         return self.oracle.execute(lease, self.user)
 
     def _lease(self, effect: fx.LeaseWork) -> None:
@@ -290,11 +296,13 @@ class World:
         except LogFailed as failed:
             self.receive(log.LogBroken(failed.message))
             return
+        self.user.planner.written(effect.records)
         active = self._writer.active
         self.receive(log.Written(effect.records[-1].lsn, active.no, active.first_lsn))
 
     def _tell(self, effect: fx.Tell) -> None:
-        self._to_user.post(effect)
+        if effect.session != SESSION:
+            self._to_user.post(effect)
 
     def _wake(self, effect: fx.WakeAt) -> None:
         if self._wake_ns and effect.due_ns >= self._wake_ns > self.clock.now_ns:

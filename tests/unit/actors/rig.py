@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -27,19 +28,31 @@ def kind(shape: str = "one", **more: Any) -> dict[str, Any]:
 
 
 class Rig:
-    """The core with a disk that writes at once (unless held), and effects kept for inspection."""
+    """The core with a disk that writes at once (unless held), and effects kept for inspection.
 
-    def __init__(self, *node_types: dict[str, Any], scheduler: Scheduler | None = None, boot: bool = True) -> None:
+    `effects` are those of a recovery, whose scheduler continues the log; both clocks begin where they are told to.
+    """
+
+    def __init__(
+        self,
+        *node_types: dict[str, Any],
+        scheduler: Scheduler | None = None,
+        boot: bool = True,
+        effects: Sequence[Any] = (),
+        next_lsn: int = 1,
+        now_ns: int = 1_000_000,
+        wall_ns: int | None = None,
+    ) -> None:
         self.node_types = list(node_types) or [node_type()]
         names = [n["name"] for n in self.node_types]
-        self.now_ns = 1_000_000
-        self.wall_offset_ns = 0
+        self.now_ns = now_ns
+        self.wall_offset_ns = 0 if wall_ns is None else wall_ns - now_ns
         self.records: list[Record] = []
         self.disk_held = False
         self.held: list[log.WriteLog] = []
         self.effects: list[Any] = []
-        self.core = EngineCore(scheduler or Scheduler(names), Persister("os"), self.node_types)
-        self._take(self.core.start([], self.now_ns, self.wall_ns))
+        self.core = EngineCore(scheduler or Scheduler(names), Persister("os", next_lsn), self.node_types)
+        self._take(self.core.start(effects, self.now_ns, self.wall_ns))
         self.workers = [e.worker for e in self.taken(fx.StartWorker)]
         for worker in self.workers if boot else []:
             self.say(msg.WorkerHello(worker, 100 + worker))

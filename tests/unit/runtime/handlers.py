@@ -6,6 +6,7 @@ import functools
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 from runtime import Retry, TaskContext, TaskRegistry
@@ -28,6 +29,10 @@ def echo(value: Any) -> Any:
 
 def gather(*values: Any, **named: Any) -> list[Any]:
     return [list(values), named]
+
+
+def due_of_attempt(context: TaskContext) -> datetime | None:
+    return context.due
 
 
 def fail(text: str) -> None:
