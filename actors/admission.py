@@ -106,7 +106,7 @@ def _timed(rows: list[list[Any]]) -> bool:
 
 def _begin(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> None:
     """Queue those of a new run's first nodes that do not wait for their time."""
-    if run.rare.due or run.rare.expires:
+    if run.rare.due or run.rare.expires or run.rare.deadlines:
         timetable.arm(scheduler, run)
         nodes = where(run.state, READY)
     scheduler.queue(run, nodes)

@@ -27,11 +27,14 @@ class Rare:
         "backoff_until",
         "classes",
         "crashes",
+        "deadlines",
         "due",
         "ended",
         "events",
         "expires",
         "failures",
+        "moments",
+        "overdue",
         "parked",
         "progress",
         "refused",
@@ -57,6 +60,12 @@ class Rare:
         """Those of them whose time is one of the day, not an interval."""
         self.expires: dict[int, int] = {}
         """After when no attempt starts: see `actors.timetable`."""
+        self.deadlines: dict[int, int] = {}
+        """By when nodes must have ended: see `actors.deadline`."""
+        self.moments: dict[int, int] = {}
+        """Those of them that are times of the day, wall clock."""
+        self.overdue: set[int] = set()
+        """Leased nodes whose deadline passed: their attempts are being stopped."""
         self.spawned: dict[int, tuple[dict[str, Any], list[Kind]]] = {}
         """Blocks that running nodes will add when they succeed, with their kinds."""
         self.refused: dict[int, MainspringError] = {}
@@ -76,7 +85,7 @@ class Rare:
             self.refused.pop(node, None)
 
 
-_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset()}
+_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset(), "overdue": frozenset()}
 
 
 def _refusing() -> Rare:

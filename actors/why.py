@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from actors import timetable
+from actors import deadline, timetable
 from actors.at_workers import holder_of, split_counts
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.moments import moment
@@ -74,6 +74,8 @@ class Reasons:
         scheduler = self._core.scheduler
         if timetable.has_expired(scheduler, run, node):
             return "it has expired; its end is being recorded"
+        if deadline.passed(scheduler, run, node):
+            return "its deadline has passed; its end is being recorded"
         wait_ns = timetable.wait_ns(scheduler, run, node)
         if node in run.rare.backoff_until:
             failed = f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_ns / 1e9:.3f} s"
@@ -90,9 +92,14 @@ class Reasons:
 
     def _expiry(self, run: Run, node: int) -> str:
         expires_ns = run.rare.expires.get(node)
-        if expires_ns is None:
-            return ""
-        return f"; it expires in {max(0, abs(expires_ns) - self._now_ns) / 1e9:.1f} s unless it starts before"
+        text = ""
+        if expires_ns is not None:
+            text = f"; it expires in {max(0, abs(expires_ns) - self._now_ns) / 1e9:.1f} s unless it starts before"
+        return text + self._deadline(run, node)
+
+    def _deadline(self, run: Run, node: int) -> str:
+        left_ns = deadline.left_ns(self._core.scheduler, run, node)
+        return "" if left_ns is None else f"; it must have ended in {max(0, left_ns) / 1e9:.1f} s"
 
     def _of_pending(self, run: Run, node: int) -> str:
         waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
@@ -129,6 +136,7 @@ class Reasons:
             return f"it is being stopped at {where}"
         if runs is not None:
             since_s = (self._now_ns - runs.started_ns) / 1e9 if runs.started_ns else 0.0
-            return f"it runs at {where}, for {max(0.0, since_s):.3f} s"
+            return f"it runs at {where}, for {max(0.0, since_s):.3f} s{self._deadline(run, node)}"
         ahead = 0 if holder is None else holder.ahead
-        return f"it waits at {where} behind {counted(ahead, 'task')}" if ahead else f"it is next at {where}"
+        text = f"it waits at {where} behind {counted(ahead, 'task')}" if ahead else f"it is next at {where}"
+        return text + self._deadline(run, node)

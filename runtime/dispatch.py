@@ -56,14 +56,14 @@ class Plan:
     `one` and `many` are the numbers of its kinds of shape "one" and "args", kept apart because they are needed often.
     """
 
-    __slots__ = ("dispatch", "expires_ns", "fn", "many", "numbers", "one", "options", "own_options", "pickle")
+    __slots__ = ("dispatch", "ends", "fn", "many", "numbers", "one", "options", "own_options", "pickle")
 
     def __init__(self, dispatch: Dispatch, fn: Callable[..., Any], options: TaskOptions) -> None:
         self.dispatch = dispatch
         self.fn = fn
         self.options = options
         self.pickle = options.payloads == "pickle"
-        self.expires_ns = seconds_to_ns(options.expires)
+        self.ends = () if options.expires is None and options.deadline is None else _ends_of(options)
         self.numbers: dict[str, int] = {}
         self.own_options = SUBMIT_OPTIONS - _taken_by(fn)
         self.one = self.many = _UNKNOWN
@@ -80,6 +80,11 @@ class Plan:
         if number < 0:
             number = self.numbers[shape] = self.dispatch.client.define(self.kind(shape))
         return number
+
+
+def _ends_of(options: TaskOptions) -> tuple[int | None, int | None]:
+    """How long after its submission a task expires, and must have ended."""
+    return seconds_to_ns(options.expires), seconds_to_ns(options.deadline)
 
 
 def _taken_by(fn: Callable[..., Any]) -> frozenset[str]:
@@ -174,7 +179,7 @@ class Dispatch:
             plan = self.plans[fn]
         except (KeyError, TypeError):
             plan = self.plan(fn)
-        if kwargs or times is not NO_TIMES or plan.expires_ns is not None:
+        if kwargs or times is not NO_TIMES or plan.ends:
             return self._send_call(make, plan, args, kwargs, times)
         if len(args) == 1:
             item = self.codec.encode(args[0], pickle=plan.pickle, blob_key=ANY_KEY)
@@ -198,7 +203,7 @@ class Dispatch:
             if run_id is not None:
                 return other.send_named(make, plan.fn, args, rest, run_id, times)
             return other.send(make, plan.fn, args, rest, times)
-        tail = tail_of(times.columns(plan.expires_ns))
+        tail = tail_of(times.columns(*plan.ends))
         item = encode_call(self.codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
         return self.client.send_task(plan.number(shape_of(args, kwargs)), item, make(self.client), tail)
 
@@ -223,7 +228,7 @@ class Dispatch:
             if run_id is not None:
                 return other.send_named(make, fn, args, rest, run_id, times)
             return other.send_large(make, fn, args, rest, times)
-        tail = tail_of(times.columns(plan.expires_ns))
+        tail = tail_of(times.columns(*plan.ends))
         number = plan.number(shape_of(args, kwargs))
         client = self.client
 
@@ -250,7 +255,7 @@ class Dispatch:
         plan = self.plan(fn)
         kind = plan.kind(shape_of(args, kwargs))
         item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
-        container = _graph_of_one(kind, item, times.columns(plan.expires_ns), run_id=run_id)
+        container = _graph_of_one(kind, item, times.columns(*plan.ends), run_id=run_id)
         handle = make(self.client, run_id)
         self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))
         return handle
@@ -273,7 +278,7 @@ class Dispatch:
         """
         plan, client = self.plan(fn), self.client
         kind = plan.kind(shape_of(args, kwargs))
-        columns = times.columns(plan.expires_ns)
+        columns = times.columns(*plan.ends)
         codec = Codec(UnwrittenBlobs()) if large else self.codec
         item = encode_call(codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
         claim = key.claim(kind["handler"], kind["shape"], item)

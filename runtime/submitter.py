@@ -59,9 +59,15 @@ class Submitter(SubmitterBase):
     @overload
     def submit(self, fn: Fn[R], /, *args: Any, expires: float | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
+    def submit(
+        self, fn: AsyncFn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any
+    ) -> TaskHandle[R]: ...
+    @overload
     def submit(self, fn: AsyncFn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: Fn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit(self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
@@ -83,6 +89,8 @@ class Submitter(SubmitterBase):
                 takes any keyword; `rt.options(...)` never mixes the two. So are `delay` (seconds), `due` (a datetime
                 with a time zone) and `expires` (seconds): a single task starts not before the first or the second, and
                 fails with the kind "expired" when it has not started by the third, which counts from this call.
+                `deadline` (seconds from this call, or a datetime with a time zone) is by when it must have ended, over
+                all attempts and waits: then it is stopped and fails with the kind "deadline".
                 A run id is chosen once per state folder: it makes a submission that is repeated after a crash fail with
                 DuplicateRun, and `rt.handle(run_id)` finds the run.
                 `idempotency_key` makes a repeated submission of a single task start nothing: within
@@ -150,10 +158,18 @@ class Submitter(SubmitterBase):
     def submit_nowait(self, fn: Fn[R], /, *args: Any, expires: float | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit_nowait(
+        self, fn: AsyncFn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any
+    ) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(
         self, fn: AsyncFn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any
     ) -> TaskHandle[R]: ...
     @overload
     def submit_nowait(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(
+        self, fn: Fn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any
+    ) -> TaskHandle[R]: ...
     @overload
     def submit_nowait(self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
+from runtime import TaskContext
 from tests.scenarios.handlers import first_holds, note, wait_for
 
 IMPORTED: Final = """
@@ -40,6 +41,11 @@ def call_service(path: str, word: str, up: str) -> str:
     if not os.path.exists(up):
         raise ConnectionError("the service is down")
     return word
+
+
+def time_left(context: TaskContext) -> float:
+    """Seconds until the attempt is stopped."""
+    return context.remaining() or 0.0
 
 
 class HeldArgument:

@@ -4,7 +4,8 @@
 - G2: a node is told one terminal state, the same each time; nothing is executed again after its end was told.
 - G3: executions of a node have ascending attempt numbers unless the earlier one never ended.
 - G4: a node is executed only with its rule met, and with exactly its parents' results.
-- A task with a time is not executed before it, nor begun when it has expired; only what may expire does.
+- A task with a time is not executed before it, nor begun when it has expired or its deadline has passed; only what may
+  expire does, and only what has a deadline fails for one.
 - A submission that repeats another under its key is never executed, and is told that it stands for that one.
 - G5: leases at a worker stay within the stated bound.
 - In the end: each node's state follows from its parents' states, its own plan and the cancels that were asked.
@@ -80,6 +81,9 @@ class Oracle:
         if submission.expires_ns and not user.world.jumps:
             late_ns = claimed_wall_ns - submission.expires_ns
             assert late_ns <= EXPIRY_SLACK_NS, f"{submission.seq} is claimed {late_ns} ns after it expired"
+        if submission.ends_ns and not user.world.jumps:
+            late_ns = claimed_wall_ns - submission.ends_ns
+            assert late_ns <= EXPIRY_SLACK_NS, f"{submission.seq} is claimed {late_ns} ns after its deadline"
 
     def recovered(self, scheduler: Scheduler, user: User) -> None:
         """After a recovery: nothing acknowledged is missing, nothing told is undone."""
@@ -143,6 +147,8 @@ class Oracle:
             assert met, f"{key} is {state} although its rule {rule} is not met by {parents}"
         if key in user.expired:
             assert submission.expires_ns, f"{key} expired although it never does"
+        elif key in user.overdue:
+            assert submission.ends_ns, f"{key} failed for a deadline that it does not have"
         elif state == FAILED:
             assert submission.fails.get(node, 0) or user.world.chances.crash or user.world.chances.hang, (
                 f"{key} failed without a cause"

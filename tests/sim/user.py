@@ -62,6 +62,8 @@ class Submission:
     due_ns: int = 0
     expires_ns: int = 0
     appointed: bool = False
+    ends_ns: int = 0
+    ends_at: bool = False
     kind_no: int = 1
     repeats: int = 0
     """Number of the submission that it repeats under the same key."""
@@ -101,7 +103,9 @@ class User:
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
         self._stands: set[int] = set()
+        self.overdue: set[tuple[int, int]] = set()
         self._times = Random(f"times {world.seed}")
+        self._deadlines = Random(f"deadlines {world.seed}")
         self._queue: Queue | None = None
         self._next_query = 1
         self._cancels: dict[int, tuple[Submission, int | None]] = {}
@@ -205,6 +209,10 @@ class User:
             submission.expires_ns = wall_ns + expires
         if due is not None or expires is not None:
             row += [submission.due_ns or None, submission.expires_ns or None, int(submission.appointed)]  # type: ignore[list-item]
+        if self._deadlines.random() < 0.4:
+            submission.ends_ns = wall_ns + self._deadlines.choice((100_000, 2_000_000, 20_000_000, 200_000_000))
+            submission.ends_at = self._deadlines.random() < 0.5
+            row += [None] * (6 - len(row)) + [submission.ends_ns, int(submission.ends_at)]  # type: ignore[list-item]
         return msg.TasksSubmitted(self.session, [row], orjson.dumps([row]))
 
     def note_due(self) -> None:
@@ -282,8 +290,9 @@ class User:
                     self._note_loose(seq, node, ("succeeded", value))
         elif tell.frame == "F":
             for seq, node, state, failure in body:
-                if failure["kind"] == "expired":
-                    self.expired.add((seq, 0 if node is None else node))
+                if failure["kind"] in ("expired", "deadline"):
+                    late = self.expired if failure["kind"] == "expired" else self.overdue
+                    late.add((seq, 0 if node is None else node))
                 self._note((seq, 0 if node is None else node), (state, None))
         elif tell.frame == "N":
             for seq, _, state, counts, _ in body:

@@ -33,6 +33,7 @@ def program(rt: Runtime, flow: Flow) -> None:
     reveal_type(rt.submit_nowait(plain, 1, b="x"))               # TaskHandle[float]
     reveal_type(rt.submit(fetch, "x", delay=1.0))                # TaskHandle[str]
     reveal_type(rt.submit_nowait(plain, 1, expires=5, delay=1))  # TaskHandle[float]
+    reveal_type(rt.submit_nowait(plain, 1, deadline=5))  # TaskHandle[float]
     reveal_type(rt.submit(fetch, "x", idempotency_key="a"))      # TaskHandle[str]
     reveal_type(rt.submit_nowait(plain, 1, idempotency_key="a", idempotency_window=5))  # TaskHandle[float]
     reveal_type(rt.options(priority="low").submit_nowait(flow))  # RunHandle
