@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import consequences, deadline, growth, guards, timetable
+from actors import consequences, deadline, growth, guards, reclass, timetable
 from actors.policy.breaker import outcome
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
@@ -167,7 +167,7 @@ def _back_off(
     run.move(node, BACKOFF)
     run.own_rare().backoff_until[node] = due_wall
     scheduler.log_attempt(run, node, "retry", attempt, failure, message, due_wall)
-    scheduler.note(run, node, *retry_words(attempt, failure, delay))
+    scheduler.note(run, node, *retry_words(attempt, failure, delay, reclass.lower(scheduler, run, node, attempt)))
     scheduler.timers.set((run.no, node), scheduler.now_ns + delay)
 
 
@@ -351,9 +351,9 @@ def cancelled(when: str) -> dict[str, Any]:
     return {"kind": "cancelled", "type": "", "message": f"cancelled {when}", "traceback": ""}
 
 
-def retry_words(attempt: int, failure: dict[str, Any], delay: int) -> tuple[str, str]:
+def retry_words(attempt: int, failure: dict[str, Any], delay: int, class_: str) -> tuple[str, str]:
     """Event and text of an attempt that failed and is followed by another one, so many nanoseconds later."""
-    return f"attempt {attempt} failed", f"{brief(failure)}; attempt {attempt + 1} starts in {delay / 1e9:.3f} s"
+    return f"attempt {attempt} failed", f"{brief(failure)}; attempt {attempt + 1} starts in {delay / 1e9:.3f} s{class_}"
 
 
 def ending_words(attempt: int, failure: dict[str, Any]) -> str:

@@ -33,6 +33,7 @@ class Rare:
         "events",
         "expires",
         "failures",
+        "lowered",
         "moments",
         "overdue",
         "parked",
@@ -54,6 +55,8 @@ class Rare:
         """When the next attempt starts, wall clock."""
         self.classes: dict[int, int] = {}
         """Priority classes that were set after the submission, by node; -1 is the whole run. See `actors.reclass`."""
+        self.lowered: dict[int, int] = {}
+        """Priority classes that nodes came down to by their retries. See `actors.reclass`."""
         self.due: dict[int, int] = {}
         """Before when nodes that were submitted with a delay or a due time do not start, wall clock."""
         self.appointed: set[int] = set()

@@ -193,7 +193,8 @@ class Replay:
         if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
             run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         if outcome == "retry":
-            scheduler.note(run, node, *retry_words(attempt, failure, due - wall))
+            class_ = reclass.lower(scheduler, run, node, attempt)
+            scheduler.note(run, node, *retry_words(attempt, failure, due - wall, class_))
             run.move(node, BACKOFF)
             run.own_rare().backoff_until[node] = due
             return

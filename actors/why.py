@@ -79,16 +79,17 @@ class Reasons:
         wait_ns = timetable.wait_ns(scheduler, run, node)
         if node in run.rare.backoff_until:
             failed = f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_ns / 1e9:.3f} s"
-            return failed + self._expiry(run, node)
+            return failed + self._class(run, node) + self._expiry(run, node)
         when = f"{moment(self._wall_ns + wait_ns)} (in {wait_ns / 1e9:.1f} s)"
         return f"it waits for its time: {when}{self._expiry(run, node)}"
 
     @staticmethod
     def _class(run: Run, node: int) -> str:
         """The class, if it is not the one that it was submitted with."""
-        classes = run.rare.classes
+        classes, lowered = run.rare.classes, run.rare.lowered.get(node)
         class_ = classes.get(node, classes.get(-1))
-        return "" if class_ is None else f"; its priority was set to {PRIORITIES[class_]}"
+        text = "" if class_ is None else f"; its priority was set to {PRIORITIES[class_]}"
+        return text if lowered is None else f"{text}; its retries lowered it to {PRIORITIES[lowered]}"
 
     def _expiry(self, run: Run, node: int) -> str:
         expires_ns = run.rare.expires.get(node)

@@ -250,6 +250,8 @@ class Retry:
         factor: Growth of the wait from one attempt to the next.
         jitter: Draw the wait uniformly between 0 and its bound, so that tasks that failed together spread out.
         on: Failure kinds that are retried, out of "error", "timeout", "crash" and "memory".
+        lower_class: Whether each retry goes one priority class down, as far as "low"; a number says from which retry
+            on. So what keeps failing does not stand in the way of what has not been tried.
 
     Raises:
         ConfigurationError: A value is out of range; all problems are named.
@@ -261,6 +263,7 @@ class Retry:
     factor: float = 2.0
     jitter: bool = True
     on: Iterable[str] = ("error", "timeout", "crash", "memory")
+    lower_class: bool | int = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "on", (self.on,) if isinstance(self.on, str) else tuple(map(str, self.on)))
@@ -272,10 +275,15 @@ class Retry:
             (self.cap >= self.base, "cap must not be below base"),
             (self.factor >= 1, "factor must be at least 1"),
             (not unknown, f"on= may hold {sorted(RETRIED_KINDS)}, not {unknown}"),
+            (
+                isinstance(self.lower_class, bool) or _whole(self.lower_class),
+                f"lower_class must be a boolean or a whole number from 1, not {self.lower_class!r:.60}",
+            ),
         )
 
     def to_wire(self) -> dict[str, Any]:
         """As the engine reads it: plain JSON, times in nanoseconds."""
+        lowers = {"lower_after": int(self.lower_class)} if self.lower_class else {}
         return {
             "max_attempts": self.max_attempts,
             "base_ns": seconds_to_ns(self.base),
@@ -283,6 +291,7 @@ class Retry:
             "factor": float(self.factor),
             "jitter": self.jitter,
             "on": list(self.on),
+            **lowers,
         }
 
 

@@ -6,6 +6,7 @@
 - G4: a node is executed only with its rule met, and with exactly its parents' results.
 - A task with a time is not executed before it, nor begun when it has expired or its deadline has passed; only what may
   expire does, and only what has a deadline fails for one.
+- A retry has the class of the first attempt, or as many classes below as its kind asks for.
 - A submission that repeats another under its key is never executed, and is told that it stands for that one.
 - G5: leases at a worker stay within the stated bound.
 - In the end: each node's state follows from its parents' states, its own plan and the cancels that were asked.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core import EngineCore
 from actors.protocol import limits
+from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import NodeState
 from actors.scheduler import Scheduler
 
@@ -56,6 +58,7 @@ class Oracle:
             f"{key} executed after its end"
         )
         self._check_times(submission, user, lease.claimed_wall_ns)
+        self._check_class(submission, user, lease)
         inputs = submission.inputs(node)
         if inputs is not None:
             values = lease.item
@@ -72,6 +75,17 @@ class Oracle:
         if node in submission.spawns:
             return "spawn", (submission.spawns[node], value)
         return "ok", value
+
+    @staticmethod
+    def _check_class(submission: Submission, user: User, lease: Lease) -> None:
+        if submission.columns is not None or lease.run.rare.classes:
+            return
+        first, lower_after = submission.kind_no - 1, user.lower_after[submission.kind_no - 1]
+        down = max(0, lease.attempt - lower_after) if lower_after else 0
+        expected = min(first + down, len(PRIORITIES) - 1)
+        assert lease.kind.priority == expected, (
+            f"attempt {lease.attempt} of {submission.seq} has class {lease.kind.priority}, not {expected}"
+        )
 
     @staticmethod
     def _check_times(submission: Submission, user: User, claimed_wall_ns: int) -> None:

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 RULES = ("all_succeeded", "all_succeeded", "all_succeeded", "all_done", "any_succeeded", "none_failed")
 
 
+RETRY = {"max_attempts": 3, "base_ns": 1_000_000, "cap_ns": 5_000_000}
 SPAWNED = 1_000_000
 """Stands for the number of a node that a task added; above any that was submitted."""
 
 
 def kind(shape: str, rule: str = "all_succeeded", **more: Any) -> dict[str, Any]:
     """A task kind with retries fast enough for a simulation."""
-    retry = {"max_attempts": 3, "base_ns": 1_000_000, "cap_ns": 5_000_000}
     return {
         "handler": "m:f",
         "node_type": "default",
         "shape": shape,
         "trigger": rule,
-        "retry": retry,
+        "retry": RETRY,
         "timeout_ns": 100_000_000,
         **more,
     }
@@ -100,6 +100,9 @@ class User:
         self._classes = Random(f"classes {world.seed}")
         self.operator = Operator(self, world.seed)
         self._sharing = [sharing(self._classes) for _ in PRIORITIES]
+        lowers = Random(f"lowers {world.seed}")
+        self.lower_after = [lowers.choice((0, 0, 1, 2)) for _ in PRIORITIES]
+        """From which retry on tasks of a class go down."""
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
         self._stands: set[int] = set()
@@ -153,7 +156,6 @@ class User:
         kind_no = self._classes.randrange(len(PRIORITIES)) + 1
         if what == "task":
             submission = Submission(seq, None, 1)
-            submission.kind_no = kind_no
         elif what == "map":
             size = self._random.randrange(1, 20)
             items = list(range(size))
@@ -162,6 +164,7 @@ class User:
             )
         else:
             submission = self._invent_graph(seq)
+        submission.kind_no = kind_no
         for node in range(submission.size):
             if self._random.random() < 0.15:
                 submission.fails[node] = self._random.choice((1, 1, 2, 9))
@@ -245,7 +248,9 @@ class User:
         open_seq = min((s for s in self.submissions if not self._complete(s)), default=0)
         queue.post(msg.SessionOpened(self.session, open_seq))
         for number, priority in enumerate(PRIORITIES, 1):
-            more = self._sharing[number - 1]
+            more = dict(self._sharing[number - 1])
+            if lower_after := self.lower_after[number - 1]:
+                more["retry"] = {**RETRY, "lower_after": lower_after}
             queue.post(msg.KindDefined(self.session, number, kind("one", priority=priority, **more)))
         self._greeting = queue
 
