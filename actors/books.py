@@ -49,6 +49,8 @@ class RunBook:
         self.nodes_max = nodes
         self.live: dict[int, Run] = {}
         self.finished: dict[int, Run] = {}
+        self.known: dict[str, Run] = {}
+        """Live runs that submissions may join: see `actors.once`."""
         self.sessions: dict[str, Session] = {}
         self.nodes_live = 0
         self.nodes_finished = 0
@@ -105,6 +107,8 @@ class RunBook:
             session.bases.append(run.seq)
         session.runs[run.seq] = run
         session.seq_last = max(session.seq_last, seq_last)
+        if run.rare.known_as:
+            self.known[run.rare.known_as] = run
 
     def grew(self, count: int) -> None:
         """A live run got so many more nodes."""
@@ -114,6 +118,11 @@ class RunBook:
         """A new run was submitted in so many bytes."""
         run.items_bytes = items_bytes
         self.bytes_live += items_bytes
+
+    def weigh_again(self, run: Run, items_bytes: int) -> None:
+        """What a live run was submitted in was replaced."""
+        self.bytes_live -= run.items_bytes
+        self.weigh(run, items_bytes)
 
     def get(self, key: str) -> Run | None:
         """The run with exactly this key."""
@@ -137,6 +146,8 @@ class RunBook:
         """Move a run whose nodes all ended; False when it was moved before."""
         if self.live.pop(run.no, None) is None:
             return False
+        if run.rare.known_as and self.known.get(run.rare.known_as) is run:
+            del self.known[run.rare.known_as]
         self.nodes_live -= run.size
         self.nodes_finished += run.size
         self.bytes_live -= run.items_bytes
@@ -209,6 +220,8 @@ class RunBook:
             raise AssertionError("bytes_finished is wrong")
         if any(not run.open for run in self.live.values()) or any(run.open for run in self.finished.values()):
             raise AssertionError("a run is in the wrong book")
+        if any(not run.open or run.rare.known_as != name for name, run in self.known.items()):
+            raise AssertionError("a submission could join a run that is over, or another one")
         kept = [no for no in self._by_age if no in self.live or no in self.finished]
         if kept != sorted((*self.live, *self.finished)):
             raise AssertionError("the runs in order of submission are not the live and the finished ones")

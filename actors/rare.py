@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from actors.protocol.kinds import Kind
+
+if TYPE_CHECKING:
+    from actors.once import Debounce
 
 
 class Rare:
@@ -28,11 +31,13 @@ class Rare:
         "classes",
         "crashes",
         "deadlines",
+        "debounce",
         "due",
         "ended",
         "events",
         "expires",
         "failures",
+        "known_as",
         "lowered",
         "moments",
         "overdue",
@@ -55,6 +60,9 @@ class Rare:
         """When the next attempt starts, wall clock."""
         self.classes: dict[int, int] = {}
         """Priority classes that were set after the submission, by node; -1 is the whole run. See `actors.reclass`."""
+        self.known_as = ""
+        """What further submissions may join the run by while it is open. See `actors.once`."""
+        self.debounce: Debounce | None = None
         self.lowered: dict[int, int] = {}
         """Priority classes that nodes came down to by their retries. See `actors.reclass`."""
         self.due: dict[int, int] = {}
@@ -88,7 +96,13 @@ class Rare:
             self.refused.pop(node, None)
 
 
-_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset(), "overdue": frozenset()}
+_SHARED: Final[dict[str, Any]] = {
+    "known_as": "",
+    "debounce": None,
+    "events": (),
+    "appointed": frozenset(),
+    "overdue": frozenset(),
+}
 
 
 def _refusing() -> Rare:

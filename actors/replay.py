@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, outcomes, reclass, timetable, wave
+from actors import admission, once, outcomes, reclass, timetable, wave
 from actors.growth import attach_spawned
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
-from actors.protocol.graph import decode
+from actors.protocol.graph import GraphColumns, decode
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import FailureKind, NodeState
@@ -128,17 +128,21 @@ class Replay:
         session, no, wall_ns, seq = orjson.loads(payload[_GRAPH_HEAD : _GRAPH_HEAD + length])
         scheduler.set_time(scheduler.now_ns, wall_ns)
         scheduler.book.expect_no(no)
-        body: Any = memoryview(payload)[_GRAPH_HEAD + length :]
-        if body[:1] == b"@":
-            body = self._load_blob(bytes(body[1:]).decode())
-        header, columns = decode(body)
-        self._accept_node_types(header["kinds"])
+        header, columns = self._container(memoryview(payload)[_GRAPH_HEAD + length :])
         run = admission.admit_graph(scheduler, session, seq, header, columns)
         if (claim := Claim.of(header)) is not None:
             scheduler.keys.enter(claim, run.key, wall_ns, scheduler.lsn)
         run.tally = None  # leases are not logged: what is counted begins with `_resume`
         run.roots()
         return run
+
+    def _container(self, body: Any) -> tuple[dict[str, Any], GraphColumns]:
+        """Header and columns of a graph, whose body may be the name of a file."""
+        if body[:1] == b"@":
+            body = self._load_blob(bytes(body[1:]).decode())
+        header, columns = decode(body)
+        self._accept_node_types(header["kinds"])
+        return header, columns
 
     def _tasks(self, payload: bytes) -> Run:
         scheduler = self.scheduler
@@ -254,6 +258,9 @@ class Replay:
     def _policy(self, record: Record) -> None:
         self.scheduler.standing.restore(record.payload, record.lsn)
 
+    def _debounced(self, record: Record) -> None:
+        once.restore(self.scheduler, record.payload, self._container)
+
     def _priority(self, record: Record) -> None:
         no, node, class_, wall_ns, asker = orjson.loads(record.payload)
         run = self.scheduler.book.live.get(no)
@@ -273,4 +280,5 @@ class Replay:
         int(RecordType.RATES): _rates,
         int(RecordType.KEYS): _keys,
         int(RecordType.PRIORITY): _priority,
+        int(RecordType.DEBOUNCE): _debounced,
     }

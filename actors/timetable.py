@@ -75,6 +75,8 @@ def arm(scheduler: Scheduler, run: Run) -> None:
         else:  # not cut off at now: what is over is due in its order
             due = rare.due.get(node, 0) if retry is None else retry
             scheduler.timers.set((key, node), due + shift_ns)
+    if rare.debounce is not None:
+        rare.debounce.until_ns += shift_ns
     if rare.deadlines:
         deadline.arm(scheduler, run)
     if rare.expires:

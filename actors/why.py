@@ -43,6 +43,8 @@ class Reasons:
         """Of a run as a whole, and of the first node that has no handler."""
         if not run.open:
             return f"it ended: {run.run_state()}"
+        if run.size == 1:
+            return self.of_node(run, 0)
         runs = sum(found.run is run for found in self._core.running_nodes())
         pending, ready, running, *_ = split_counts(run.counts(), runs)
         text = (
@@ -81,6 +83,13 @@ class Reasons:
             failed = f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_ns / 1e9:.3f} s"
             return failed + self._class(run, node) + self._expiry(run, node)
         when = f"{moment(self._wall_ns + wait_ns)} (in {wait_ns / 1e9:.1f} s)"
+        debounce = run.rare.debounce
+        if debounce is not None and not run.rare.attempts:
+            calls, latest = counted(debounce.calls, "call"), self._wall_ns + debounce.until_ns - self._now_ns
+            return (
+                f"it waits until nobody has called for {debounce.wait_ns / 1e9:.3f} s, {calls} so far: {when}, at the "
+                f"latest {moment(latest)}{self._class(run, node)}{self._expiry(run, node)}"
+            )
         return f"it waits for its time: {when}{self._expiry(run, node)}"
 
     @staticmethod

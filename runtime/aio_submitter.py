@@ -78,6 +78,14 @@ class AsyncSubmitter(SubmitterBase):
     ) -> AsyncTaskHandle[R]: ...
     @overload
     async def submit(
+        self, fn: AsyncFn[R], /, *args: Any, unique: bool | str | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
+        self, fn: AsyncFn[R], /, *args: Any, debounce: float | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
         self, fn: AsyncFn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any
     ) -> AsyncTaskHandle[R]: ...
     @overload
@@ -86,6 +94,12 @@ class AsyncSubmitter(SubmitterBase):
     async def submit(
         self, fn: Fn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any
     ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
+        self, fn: Fn[R], /, *args: Any, unique: bool | str | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(self, fn: Fn[R], /, *args: Any, debounce: float | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
     @overload
     async def submit(
         self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any

@@ -4,7 +4,7 @@ A `Plan` is what is known of one function with one set of options: its task kind
 It is found by one dictionary look-up, so that a submission costs little more than encoding its argument.
 
 Options and arguments. `priority`, `timeout`, `run_id`, `tenant`, `concurrency_key`, `rate_key`, `rate_cost`, the times
-(`runtime.times`) and the idempotency key (`runtime.idempotency`) may be given as keywords of `submit` and go to the
+(`runtime.times`) and whether the call joins others (`runtime.once`) may be given as keywords of `submit` and go to the
 scheduler, unless the handler itself has a parameter of that name, or takes `**kwargs`: then they are the handler's.
 `rt.options(...)` never mixes the two.
 
@@ -23,14 +23,14 @@ from actors.protocol.errors import ConfigurationError, HandlerRefused
 from actors.protocol.graph import encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import SHARING, Shape
-from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, UnwrittenBlobs, encode_call, refuse_long_item, shape_of
+from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, refuse_long_item, shape_of
 from runtime.config import RuntimeConfig, seconds_to_ns
 from runtime.flow import Flow
 from runtime.host.client import EngineClient
 from runtime.host.decode import BLOB_MARK, SEQ_BYTES
-from runtime.idempotency import KEY_OPTIONS, Key, key_of
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
+from runtime.once import ONCE_OPTIONS, Debounce, Once, debounced_columns, once_of
 from runtime.reference import refuse_unstorable
 from runtime.registry import (
     DEFAULT_OPTIONS,
@@ -44,7 +44,7 @@ from runtime.registry import (
 )
 from runtime.times import NO_TIMES, TIME_OPTIONS, Times, tail_of, times_of
 
-SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING}) | TIME_OPTIONS | KEY_OPTIONS
+SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING}) | TIME_OPTIONS | ONCE_OPTIONS
 RUN_ID_BYTES_MAX: Final = 120
 """A run id names a folder, so it must fit into a file name together with what is put behind it."""
 _UNKNOWN: Final = -1
@@ -197,9 +197,9 @@ class Dispatch:
         self, make: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], times: Times
     ) -> Any:
         if kwargs and not plan.own_options.isdisjoint(kwargs):
-            other, run_id, times, rest = self._split_options(plan, kwargs)
-            if isinstance(run_id, Key):
-                return other.send_keyed(make, plan.fn, args, rest, run_id, times, large=False)
+            other, run_id, once, times, rest = self._split_options(plan, kwargs)
+            if once is not None:
+                return other.send_once(make, plan.fn, args, rest, once, times, large=False)
             if run_id is not None:
                 return other.send_named(make, plan.fn, args, rest, run_id, times)
             return other.send(make, plan.fn, args, rest, times)
@@ -222,9 +222,9 @@ class Dispatch:
         fn, args, kwargs = with_partial(fn, args, kwargs)
         plan = self.plan(fn)
         if kwargs and not plan.own_options.isdisjoint(kwargs):
-            other, run_id, times, rest = self._split_options(plan, kwargs)
-            if isinstance(run_id, Key):
-                return other.send_keyed(make, fn, args, rest, run_id, times, large=True)
+            other, run_id, once, times, rest = self._split_options(plan, kwargs)
+            if once is not None:
+                return other.send_once(make, fn, args, rest, once, times, large=True)
             if run_id is not None:
                 return other.send_named(make, fn, args, rest, run_id, times)
             return other.send_large(make, fn, args, rest, times)
@@ -260,34 +260,38 @@ class Dispatch:
         self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))
         return handle
 
-    def send_keyed(
+    def send_once(
         self,
         make: Callable[..., Any],
         fn: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        key: Key,
+        once: Once,
         times: Times,
         *,
         large: bool,
     ) -> Any:
-        """Submit a single task under an idempotency key: a graph of one node, of which the engine may know already.
+        """Submit a single task that may join another: a graph of one node, of which the engine may know already.
 
         Raises:
-            BlobNeeded: A value is large, and `large` does not say that it may be written.
+            BlobNeeded: A value is large, and `large` does not say that it may be written. ConfigurationError: it is a
+            debounced call, and has times or large values that it cannot have.
         """
         plan, client = self.plan(fn), self.client
         kind = plan.kind(shape_of(args, kwargs))
-        columns = times.columns(*plan.ends)
-        codec = Codec(UnwrittenBlobs()) if large else self.codec
+        if isinstance(once, Debounce):
+            columns = debounced_columns(once, times, plan.ends, large=large)
+        else:
+            columns = times.columns(*plan.ends)
+        codec = Codec(once.blobs()) if large else self.codec
         item = encode_call(codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
-        claim = key.claim(kind["handler"], kind["shape"], item)
+        header = once.header(kind["handler"], kind["shape"], item)
 
         def frame(seq: int) -> bytes:
             run_key, stored = f"{client.session}-{seq}", item
             if large:
                 stored = encode_call(client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_key)
-            return self._graph_frame(_graph_of_one(kind, stored, columns, key=claim), run_key, seq)
+            return self._graph_frame(_graph_of_one(kind, stored, columns, **header), run_key, seq)
 
         handle = make(client)
         client.send_made(handle, frame)
@@ -295,18 +299,19 @@ class Dispatch:
 
     def _split_options(
         self, plan: Plan, kwargs: dict[str, Any]
-    ) -> tuple[Dispatch, str | Key | None, Times, dict[str, Any]]:
-        """The options among the keywords, as a dispatch that has them; run id or key, times; the handler's keywords."""
+    ) -> tuple[Dispatch, str | None, Once | None, Times, dict[str, Any]]:
+        """The options among the keywords, as a dispatch that has them; run id, what it joins, times; the other ones."""
         given = {name: kwargs[name] for name in plan.own_options & kwargs.keys()}
         rest = {name: value for name, value in kwargs.items() if name not in plan.own_options}
         run_id = given.pop("run_id", None)
-        keyed = {name: given.pop(name) for name in KEY_OPTIONS & given.keys()}
-        key = key_of(keyed) if keyed else None
-        if key is not None and run_id is not None:
-            raise ConfigurationError("submit: run_id and idempotency_key exclude each other")
+        joining = {name: given.pop(name) for name in ONCE_OPTIONS & given.keys()}
+        once = once_of(joining) if joining else None
+        if once is not None and run_id is not None:
+            word = next(iter(joining))
+            raise ConfigurationError(f"submit: run_id and {word} exclude each other")
         asked = {name: given.pop(name) for name in TIME_OPTIONS & given.keys()}
         other = self.with_options(given) if given else self  # type: ignore[arg-type]  # a subset of Options
-        return other, key or run_id, times_of(asked) if asked else NO_TIMES, rest
+        return other, run_id, once, times_of(asked) if asked else NO_TIMES, rest
 
     # --- flows ----------------------------------------------------------------------------------------------------
 

@@ -48,6 +48,8 @@ class RecordType(IntEnum):
     """Idempotency keys: those that are kept, or a submission that stands for an earlier run."""
     PRIORITY = 13
     """A run, or one task of a bundle, was given another priority class."""
+    DEBOUNCE = 15
+    """A debounced call that took the place of an earlier one; see `actors.once`."""
 
 
 class Record(NamedTuple):
