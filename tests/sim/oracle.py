@@ -8,6 +8,7 @@
   expire does, and only what has a deadline fails for one.
 - A retry has the class of the first attempt, or as many classes below as its kind asks for.
 - A submission that repeats another under its key is never executed, and is told that it stands for that one.
+- Of a unique task one is open at a time. A debounced task has the arguments of the latest call that stands for it.
 - G5: leases at a worker stay within the stated bound.
 - In the end: each node's state follows from its parents' states, its own plan and the cancels that were asked.
 """
@@ -71,6 +72,8 @@ class Oracle:
         if lease.attempt <= submission.fails.get(node, 0):
             return "error", f"planned failure {lease.attempt}"
         value = value_of(submission, node, lease.item if inputs is not None else [])
+        if submission.joins:
+            value = lease.item
         user.values[key] = value
         if node in submission.spawns:
             return "spawn", (submission.spawns[node], value)
@@ -78,7 +81,7 @@ class Oracle:
 
     @staticmethod
     def _check_class(submission: Submission, user: User, lease: Lease) -> None:
-        if submission.columns is not None or lease.run.rare.classes:
+        if submission.columns is not None or submission.joins or lease.run.rare.classes:
             return
         first, lower_after = submission.kind_no - 1, user.lower_after[submission.kind_no - 1]
         down = max(0, lease.attempt - lower_after) if lower_after else 0
@@ -113,9 +116,12 @@ class Oracle:
             assert found == state, f"{(seq, node)} was told {state}, recovered as {found}"
             assert state != OK or run.results[at] == value
 
-    def check_scheduler(self, core: EngineCore) -> None:
-        """Between the actors: what is leased is in a book, what is ready is in a queue."""
+    def check_scheduler(self, core: EngineCore, user: User) -> None:
+        """Between the actors: what is leased is in a book, what is ready is in a queue, what is unique is open once."""
         scheduler = core.scheduler
+        names = [user.submissions[run.seq].joins for run in scheduler.book.live.values() if run.is_graph]
+        unique = [name for name in names if name.startswith("unique")]
+        assert len(unique) == len(set(unique)), f"these are open: {sorted(unique)}"
         leased = sum(
             run.state.count(int(s))
             for run in scheduler.book.live.values()
@@ -138,8 +144,12 @@ class Oracle:
     def final(self, user: User) -> None:
         """Everything ended: is every state explained?"""
         for submission in user.submissions.values():
-            for node in range(0 if submission.repeats else submission.size):
+            for node in range(0 if submission.seq in user.stands else submission.size):
                 self._explain(submission, node, user)
+            if submission.joins.startswith("debounce") and submission.seq not in user.stands:
+                state, value = user.final[(submission.seq, 0)]
+                calls = [submission.seq, *(seq for seq, first in user.stands.items() if first == submission.seq)]
+                assert state != OK or value == max(calls), f"{submission.seq} ran with {value} after calls {calls}"
 
     def _explain(self, submission: Submission, node: int, user: User) -> None:
         key = (submission.seq, node)

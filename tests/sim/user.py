@@ -67,6 +67,8 @@ class Submission:
     kind_no: int = 1
     repeats: int = 0
     """Number of the submission that it repeats under the same key."""
+    joins: str = ""
+    """What it may join: a unique task, or a debounced call, of a name."""
 
     def inputs(self, node: int) -> list[int] | None:
         """Data parents in argument order; None where the item is not made of results."""
@@ -105,7 +107,8 @@ class User:
         """From which retry on tasks of a class go down."""
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
-        self._stands: set[int] = set()
+        self.stands: dict[int, int] = {}
+        """Submissions that started nothing, and the number of the one that they stand for."""
         self.overdue: set[tuple[int, int]] = set()
         self._times = Random(f"times {world.seed}")
         self._deadlines = Random(f"deadlines {world.seed}")
@@ -123,14 +126,16 @@ class User:
             due += self._random.randrange(3_000_000)
             self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
         self._plain = len(self.submissions)
-        self._begin_keyed()
+        self._begin_joining(self._begin_keyed())
         for _ in range(self._random.choice((0, 1, 3))):
             self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
         self._sent = 0
         self.operator.begin(self.world.clock.now_ns)
 
-    def _begin_keyed(self) -> None:
-        """After the others, and while they run: submissions under two keys, most of them for the second time."""
+    def _begin_keyed(self) -> int:
+        """After the others, and while they run: submissions under two keys, most of them for the second time.
+
+        Returns when the last one is sent."""
         due, firsts = self.world.clock.now_ns + 3_000_000 * self._plain, {}
         for seq in range(self._plain + 1, self._plain + 1 + self._keys.randrange(7)):
             key = self._keys.choice("ab")
@@ -143,6 +148,31 @@ class User:
             firsts.setdefault(key, seq)
             due += self._keys.randrange(10_000_000)
             self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+        return due
+
+    def _begin_joining(self, due: int) -> None:
+        """After those: unique tasks and debounced calls of a few names, some of which are cancelled."""
+        clock, random = self.world.clock, Random(f"joining {self.world.seed}")
+        first = len(self.submissions) + 1
+        for seq in range(first, first + random.choice((0, 3, 10))):
+            word, name = random.choice(("unique", "debounce")), random.choice("ab")
+            builder = GraphBuilder()
+            builder.add(0, item=b"%d" % seq)
+            header: dict[str, Any] = {"kinds": [kind("one", node_type=random.choice(("default", "io")))], word: name}
+            if word == "debounce":
+                wait_ns = random.randrange(500_000, 8_000_000)
+                header[word] = [name, wait_ns, wait_ns + random.randrange(10_000_000)]
+            columns = builder.finish()
+            message = msg.GraphSubmitted(self.session, seq, header, columns, encode(columns, header))
+            self.submissions[seq] = Submission(seq, message, 1, joins=f"{word} {name}")
+            due += random.randrange(5_000_000)
+            clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+            if random.random() < 0.15:
+                clock.at(due + random.randrange(10_000_000), lambda seq=seq: self._cancel_whole(seq))  # type: ignore[misc]
+
+    def _cancel_whole(self, seq: int) -> None:
+        if self._queue is not None:
+            self._cancel(self.submissions[seq], None)
 
     def ask(self, question: msg.Queried) -> None:
         """Ask the engine that is there now, if one is."""
@@ -334,9 +364,13 @@ class User:
         self._read_states(seq)
 
     def _note_repeated(self, seq: int, run: str, ending: list[Any] | None) -> None:
-        first = self.submissions[seq].repeats
-        assert run == f"{self.session}-{first}", f"submission {seq} stands for {run}, and not for {first}"
-        self._stands.add(seq)
+        submission, first = self.submissions[seq], int(run.removeprefix(f"{self.session}-"))
+        if submission.joins:
+            assert self.submissions[first].joins == submission.joins, f"submission {seq} joined {run}"
+        else:
+            assert first == submission.repeats, f"submission {seq} stands for {run}, and not for {submission.repeats}"
+        before = self.stands.setdefault(seq, first)
+        assert before == first, f"submission {seq} stood for {before}, now for {first}"
         self.acked = max(self.acked, seq)
         if ending is not None:
             self._note_ended(first, ending[2], ending[3])
@@ -363,10 +397,11 @@ class User:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def _complete(self, seq: int) -> bool:
-        first = self.submissions[seq].repeats
-        if first:
-            return seq in self._stands and self._complete(first)
-        return all((seq, node) in self.told for node in range(self.submissions[seq].size))
+        if seq in self.stands:
+            return self._complete(self.stands[seq])
+        return not self.submissions[seq].repeats and all(
+            (seq, node) in self.told for node in range(self.submissions[seq].size)
+        )
 
     def satisfied(self) -> bool:
         """Whether everything was answered."""
@@ -378,5 +413,5 @@ class User:
             (seq, n)
             for seq, s in self.submissions.items()
             for n in range(s.size)
-            if (seq not in self._stands if s.repeats else (seq, n) not in self.told)
+            if not self._complete(seq) and (seq, n) not in self.told
         ]

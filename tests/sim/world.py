@@ -196,7 +196,7 @@ class World:
         for effect in effects:
             self._does[type(effect)](self, effect)
         self.core.check_invariants()
-        self.oracle.check_scheduler(self.core)
+        self.oracle.check_scheduler(self.core, self.user)
         if self.core.unfinished and not self._turn_asked:
             self._turn_asked = True
             self._meddle(self.core)
