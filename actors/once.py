@@ -49,8 +49,8 @@ HEAD_BYTES: Final = 4
 """Length of the head of a DEBOUNCE record, little-endian; behind the head stands the container."""
 
 
-class Debounce:
-    """What a debounced run has to remember of its calls."""
+class Burst:
+    """The calls that became one run."""
 
     __slots__ = ("calls", "until_ns", "wait_ns")
 
@@ -72,7 +72,7 @@ def enter(run: Run, header: dict[str, Any], wall_ns: int) -> None:
         key, wait_ns, longest_ns = _parts(debounce)
         rare = run.own_rare()
         rare.known_as = _name("debounce", key)
-        rare.debounce = Debounce(wait_ns, wall_ns + longest_ns)
+        rare.debounce = Burst(wait_ns, wall_ns + longest_ns)
         rare.due[0] = wall_ns + wait_ns
         run.move(0, BACKOFF)
 

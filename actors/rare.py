@@ -15,7 +15,7 @@ from actors.protocol.errors import MainspringError
 from actors.protocol.kinds import Kind
 
 if TYPE_CHECKING:
-    from actors.once import Debounce
+    from actors.once import Burst
 
 
 class Rare:
@@ -62,7 +62,7 @@ class Rare:
         """Priority classes that were set after the submission, by node; -1 is the whole run. See `actors.reclass`."""
         self.known_as = ""
         """What further submissions may join the run by while it is open. See `actors.once`."""
-        self.debounce: Debounce | None = None
+        self.debounce: Burst | None = None
         self.lowered: dict[int, int] = {}
         """Priority classes that nodes came down to by their retries. See `actors.reclass`."""
         self.due: dict[int, int] = {}

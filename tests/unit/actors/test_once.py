@@ -261,3 +261,73 @@ def test_what_is_malformed_is_refused() -> None:
     submit(rig, 4, unique=5)
     assert [(body[0], body[1]["code"]) for body in rig.told("J")] == [(seq, ProtocolError.code) for seq in (1, 2, 3, 4)]
     assert runs(rig) == []
+
+
+# --- the table of the README --------------------------------------------------------------------------------------
+
+HEADERS: dict[str, dict[str, Any]] = {
+    "idempotency_key": {"key": ["k", 10**15, "digest"]},
+    "unique": {"unique": "k"},
+    "debounce": {"debounce": ["k", 2 * S, 100 * S]},
+}
+
+
+def bring_to(rig: Rig, state: str) -> None:
+    """The first task, which has been submitted with a delay or debounce of two seconds, comes to this state."""
+    if state == "delayed":
+        return
+    rig.ask("policy", change={"pause": ["type:default"]})
+    rig.later(2 * S)
+    if state == "expired":
+        rig.later(10 * S)
+    if state in ("queued", "expired"):
+        return
+    rig.ask("policy", change={"resume": ["type:default"]})
+    ((worker, serial, node),) = rig.leases()
+    if state == "waiting for a retry":
+        rig.fail(worker, serial, node)
+    elif state == "being cancelled":
+        rig.say(msg.CancelAsked("s", 1, "s-1", None))
+    elif state == "cancelled":
+        rig.say(msg.CancelAsked("s", 1, "s-1", None), msg.LeasesRevoked(worker, (serial,), (serial,)))
+    elif state == "failed":
+        rig.fail(worker, serial, node, "payload")
+    elif state == "past its deadline":
+        rig.later(50 * S, msg.LeasesRevoked(worker, (serial,), (serial,)))
+        rig.say(msg.LeasesRevoked(worker, (serial,), (serial,)))
+    elif state == "succeeded":
+        rig.succeed(worker, serial, node)
+
+
+OPEN = ("delayed", "queued", "running", "waiting for a retry", "being cancelled")
+ENDED = {
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "past its deadline": "failed",
+    "expired": "failed",
+}
+
+
+@pytest.mark.parametrize("way", HEADERS)
+@pytest.mark.parametrize("state", [*OPEN, *ENDED])
+def test_what_a_further_call_finds(way: str, state: str) -> None:
+    rig = rig_with_clock()
+    due = None if way == "debounce" else rig.wall_ns + 2 * S
+    times = [due, rig.wall_ns + 10 * S, None, rig.wall_ns + 40 * S]
+    retry = {"max_attempts": 2, "base_ns": 10**15, "jitter": False}
+    submit(rig, 1, times=times, options={"retry": {**retry, "base_ns": 20 * S}}, **HEADERS[way])
+    bring_to(rig, state)
+    was_open = bool(rig.core.scheduler.book.live)
+    assert was_open == (state in OPEN)
+    submit(rig, 2, 8, **HEADERS[way])
+    told = rig.told("D")
+    joins = {"idempotency_key": True, "unique": was_open, "debounce": state == "delayed"}[way]
+    assert [body[:2] for body in told] == ([[2, "s-1"]] if joins else [])
+    assert runs(rig)[-1] == ("s-1" if joins else "s-2")
+    if joins:
+        ((_, _, ending),) = told
+        assert (None if ending is None else ending[2]) == ENDED.get(state)
+    if state == "delayed":
+        rig.later(2 * S)
+        assert given(rig) == ([8] if way == "debounce" else [7])
