@@ -21,8 +21,11 @@ cut at the oldest open run. What a live run is known by follows from the header 
 Time: `wait` and `longest` are intervals, on the monotonic clock while the engine runs (`Rare.debounce.until_ns`, once
 `timetable.arm` has seen it), on the wall clock over a restart, as every delay.
 
-Functions of the scheduler. Known limit: the arguments of a debounced call are in the container, so large values, which
-are files of a run, are refused by the face.
+Large values are files in a folder that the caller named by the run that its call would have been; the header says
+{"files": true} then. The run that the call joined keeps these folders too (`folders`). What a later call made useless
+goes when that call is durable and another one comes, or with the run.
+
+Functions of the scheduler.
 """
 
 from __future__ import annotations
@@ -52,13 +55,15 @@ HEAD_BYTES: Final = 4
 class Burst:
     """The calls that became one run."""
 
-    __slots__ = ("calls", "until_ns", "wait_ns")
+    __slots__ = ("calls", "files", "until_ns", "wait_ns")
 
     def __init__(self, wait_ns: int, until_ns: int) -> None:
         self.wait_ns = wait_ns
         """Of the latest call."""
         self.until_ns = until_ns
         self.calls = 1
+        self.files: dict[str, int] = {}
+        """Folders of calls that joined, and the record of the call that took their place; 0: none did."""
 
 
 def enter(run: Run, header: dict[str, Any], wall_ns: int) -> None:
@@ -100,6 +105,12 @@ def joins(scheduler: Scheduler, message: msg.GraphSubmitted) -> Run | None:
     return None
 
 
+def folders(run: Run) -> list[str]:
+    """Names of the folders in which there are large values of a run."""
+    burst = run.rare.debounce
+    return [run.key] if burst is None else [run.key, *burst.files]
+
+
 def restore(scheduler: Scheduler, payload: bytes, load: Any) -> None:
     """Take a DEBOUNCE record of the log. `load` reads a container."""
     length = int.from_bytes(payload[:HEAD_BYTES], "little")
@@ -125,6 +136,9 @@ def _is_waiting(scheduler: Scheduler, run: Run) -> bool:
 def _call_again(scheduler: Scheduler, message: msg.GraphSubmitted, run: Run, wait_ns: int) -> None:
     debounce = run.rare.debounce
     assert debounce is not None
+    for name in [name for name, lsn in debounce.files.items() if 0 < lsn <= scheduler.book.told_lsn]:
+        del debounce.files[name]
+        scheduler.put(fx.ForgetRun(name))
     kinds = reclass.kinds_of_block(scheduler, run, message.header)
     now_ns, wall_ns = scheduler.now_ns, scheduler.wall_ns
     due_ns = min(now_ns + wait_ns, debounce.until_ns)
@@ -160,6 +174,9 @@ def _take_place(
     scheduler.book.weigh_again(run, sum(header["columns"].values()))
     _, debounce.wait_ns, _ = _parts(header["debounce"])
     debounce.calls += 1
+    debounce.files = {name: lsn or scheduler.lsn for name, lsn in debounce.files.items()}
+    if header.get("files"):
+        debounce.files[by] = 0
     rare.expires.clear()
     rare.deadlines.clear()
     rare.moments.clear()

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, consequences, deadline, expiry, growth, outcomes, timetable
+from actors import admission, consequences, deadline, expiry, growth, once, outcomes, timetable
 from actors.books import RunBook
 from actors.consequences import Spreading
 from actors.giving import Giving, note_rates
@@ -248,7 +248,7 @@ class Scheduler:
         gone = self.book.retire()
         if gone:
             self.log(RecordType.RELEASED, orjson.dumps([run.no for run in gone]))
-            self._out.extend(fx.ForgetRun(run.key) for run in gone)
+            self._out.extend(fx.ForgetRun(name) for run in gone for name in once.folders(run))
             for run in gone:
                 self.ended_ns.pop(run.no, None)
                 self.waste += run.heavy_columns()

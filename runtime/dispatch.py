@@ -275,17 +275,19 @@ class Dispatch:
 
         Raises:
             BlobNeeded: A value is large, and `large` does not say that it may be written. ConfigurationError: it is a
-            debounced call, and has times or large values that it cannot have.
+            debounced call, and has times that it cannot have.
         """
         plan, client = self.plan(fn), self.client
         kind = plan.kind(shape_of(args, kwargs))
         if isinstance(once, Debounce):
-            columns = debounced_columns(once, times, plan.ends, large=large)
+            columns = debounced_columns(once, times, plan.ends)
         else:
             columns = times.columns(*plan.ends)
         codec = Codec(once.blobs()) if large else self.codec
         item = encode_call(codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
         header = once.header(kind["handler"], kind["shape"], item)
+        if large:
+            header["files"] = True
 
         def frame(seq: int) -> bytes:
             run_key, stored = f"{client.session}-{seq}", item

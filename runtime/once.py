@@ -113,18 +113,13 @@ def _is_wait(value: Any) -> bool:
     return math.isfinite(value) and 0.001 <= value <= WAIT_S_MAX
 
 
-def debounced_columns(once: Debounce, times: Times, ends: Sequence[int | None], *, large: bool) -> list[int | None]:
+def debounced_columns(once: Debounce, times: Times, ends: Sequence[int | None]) -> list[int | None]:
     """The times of a debounced call, as `Times.columns`; the engine works out when it is due.
 
     Raises:
-        ConfigurationError: It has a start of its own, would be late when it starts, or has large values.
+        ConfigurationError: It has a start of its own, or would be late when it starts.
     """
-    problems = []
     if times.delay_ns is not None or times.due_ns is not None:
-        problems.append("debounce says when the task starts; it excludes delay and due")
-    if large:
-        problems.append("a debounced call cannot have values so large that they go to files; pass a path")
-    if problems:
-        raise ConfigurationError(f"submit: {'; '.join(problems)}")
+        raise ConfigurationError("submit: debounce says when the task starts; it excludes delay and due")
     columns = times._replace(delay_ns=once.wait_ns).columns(*ends)
     return [None, *columns[1:]] if len(columns) > 1 else []

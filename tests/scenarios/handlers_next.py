@@ -43,6 +43,12 @@ def call_service(path: str, word: str, up: str) -> str:
     return word
 
 
+def note_beginning(path: str, text: str) -> str:
+    """Note how a text begins."""
+    note(path, text[:3])
+    return text[:3]
+
+
 def time_left(context: TaskContext) -> float:
     """Seconds until the attempt is stopped."""
     return context.remaining() or 0.0

@@ -16,7 +16,7 @@ def main() -> None:
     state_dir, runs, gate = sys.argv[1:]
     with Runtime(state_dir, node_types=[NodeType("default", workers=1, prefetch=1)]) as rt:
         unique = rt.submit(handlers.hold, runs, "unique", gate, unique="report")
-        calls = [rt.submit(handlers.mark, runs, f"call-{i}", debounce=2.0, debounce_max=60.0) for i in range(3)]
+        calls = [rt.submit(handlers.mark, runs, f"call-{i}", debounce=5.0, debounce_max=60.0) for i in range(3)]
         print(unique.run_id, flush=True)
         print(*{call.run_id for call in calls}, flush=True)
         sys.stdin.readline()
