@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -147,6 +148,23 @@ def test_what_has_not_ended_by_its_deadline_fails(rt: Runtime) -> None:
         with pytest.raises(TaskFailed, match="it had not ended by") as failed:
             handle.result(10)
         assert failed.value.kind == "deadline"
+
+
+def test_what_its_worker_has_not_started_by_its_deadline_never_starts(rt: Runtime) -> None:
+    rt.pause("type:default")
+    handles = [rt.submit(slow, 0.3, deadline=30.0), *(rt.submit(slow, 0.0, deadline=0.2) for _ in range(3))]
+    rt.resume("type:default")
+    assert handles[0].result(10) == 0.3
+    for handle in handles[1:]:
+        with pytest.raises(TaskFailed, match="deadline") as failed:
+            handle.result(10)
+        assert failed.value.kind == "deadline"
+
+
+def slow(seconds: float) -> float:
+    """Takes its time."""
+    threading.Event().wait(seconds)
+    return seconds
 
 
 def no_such_service() -> None:
