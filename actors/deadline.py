@@ -85,7 +85,10 @@ def left_ns(scheduler: Scheduler, run: Run, node: int) -> int | None:
 
 
 def passed(scheduler: Scheduler, run: Run, node: int, later_ns: int = 0) -> bool:
-    """Whether the node's deadline has passed, or will have after so long."""
+    """Whether the node's deadline has passed, or will have after so long. Of what is leased it stays so, whatever the
+    clock on the wall says then: it is being stopped."""
+    if node in run.rare.overdue:
+        return True
     left = left_ns(scheduler, run, node)
     return left is not None and left <= later_ns
 

@@ -95,6 +95,17 @@ def test_what_was_held_and_not_claimed_ends_without_a_stop() -> None:
     assert not rig.core.scheduler.deadlines
 
 
+def test_what_is_being_stopped_does_not_start_again_because_somebody_sets_the_clock_back() -> None:
+    rig = rig_with_clock()
+    submit(rig, 5 * S, moment=True)
+    ((worker, serial, _),) = rig.leases()
+    rig.later(5 * S)
+    rig.wall_offset_ns -= 3600 * S
+    rig.say(msg.LeasesRevoked(worker, (serial,), (serial,)))
+    assert failures(rig) == [(1, "deadline")]
+    assert rig.leases() == []
+
+
 def test_a_result_that_comes_before_the_stop_counts() -> None:
     rig = rig_with_clock()
     submit(rig, 5 * S)
