@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import timetable
+from actors import once, timetable
 from actors.keys import Claim
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
@@ -113,7 +113,7 @@ def _timed(rows: list[list[Any]]) -> bool:
 
 def _begin(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> None:
     """Queue those of a new run's first nodes that do not wait for their time."""
-    if run.rare.due or run.rare.expires:
+    if run.rare.due or run.rare.expires or run.rare.deadlines:
         timetable.arm(scheduler, run)
         nodes = where(run.state, READY)
     scheduler.queue(run, nodes)
@@ -177,6 +177,10 @@ def on_graph(scheduler: Scheduler, message: msg.GraphSubmitted) -> None:
             scheduler.put(fx.ForgetRun(key))  # its large values, which nobody will read
             _stand_for(scheduler, message.session, message.seq, first, claim.key)
             return
+        joined = once.joins(scheduler, message)
+        if joined is not None:
+            scheduler.attach(message.session, message.seq, joined)
+            return
         run = enter_graph(scheduler, message.session, message.seq, message.header, message.columns, message.raw)
     except MainspringError as refused:
         _reject(scheduler, message.session, message.seq, message.seq, refused.code, refused.message)
@@ -209,7 +213,7 @@ def _stand_for(scheduler: Scheduler, session: str, seq: int, run_key: str, key: 
     if run is not None:
         scheduler.attach(session, seq, run)
         return
-    text = f"idempotency key {key!r} stands for run {run_key!r}, which ended and is no longer kept"
+    text = f"key {key!r} stands for run {run_key!r}, which ended and is no longer kept"
     scheduler.tell(session, "J", [seq, {"code": UnknownRun.code, "message": text}])
 
 
@@ -218,6 +222,7 @@ def admit_graph(scheduler: Scheduler, session: str, seq: int, header: dict[str, 
     key = header.get("run_id") or f"{session}-{seq}"
     run = Run.of_graph(scheduler.book.next_no(), key, session, seq, scheduler.wall_ns, kinds, columns)
     run.name = header.get("name") or ""
+    once.enter(run, header, scheduler.wall_ns)
     if header.get("times"):
         timetable.enter(run, [[seq, 0, None, *header["times"]]], scheduler.wall_ns)
     scheduler.book.add(run, seq)

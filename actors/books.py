@@ -60,6 +60,8 @@ class RunBook:
         self.nodes_max = nodes
         self.live: dict[int, Run] = {}
         self.finished: dict[int, Run] = {}
+        self.known: dict[str, Run] = {}
+        """Live runs that submissions may join: see `actors.once`."""
         self.sessions: dict[str, Session] = {}
         self.nodes_live = 0
         self.nodes_finished = 0
@@ -121,6 +123,8 @@ class RunBook:
             session.bases.append(run.seq)
         session.runs[run.seq] = run
         session.seq_last = max(session.seq_last, seq_last)
+        if run.rare.known_as:
+            self.known[run.rare.known_as] = run
 
     def grew(self, count: int) -> None:
         """A live run got so many more nodes."""
@@ -130,6 +134,11 @@ class RunBook:
         """A new run was submitted in so many bytes."""
         run.items_bytes = items_bytes
         self.bytes_live += items_bytes
+
+    def weigh_again(self, run: Run, items_bytes: int) -> None:
+        """What a live run was submitted in was replaced."""
+        self.bytes_live -= run.items_bytes
+        self.weigh(run, items_bytes)
 
     def get(self, key: str) -> Run | None:
         """The run with exactly this key."""
@@ -153,6 +162,8 @@ class RunBook:
         """Move a run whose nodes all ended; False when it was moved before."""
         if self.live.pop(run.no, None) is None:
             return False
+        if run.rare.known_as and self.known.get(run.rare.known_as) is run:
+            del self.known[run.rare.known_as]
         self.nodes_live -= run.size
         self.nodes_finished += run.size
         self.bytes_live -= run.items_bytes
@@ -302,6 +313,8 @@ class RunBook:
             raise AssertionError("bytes_finished is wrong")
         if any(not run.open for run in self.live.values()) or any(run.open for run in self.finished.values()):
             raise AssertionError("a run is in the wrong book")
+        if any(not run.open or run.rare.known_as != name for name, run in self.known.items()):
+            raise AssertionError("a submission could join a run that is over, or another one")
         if self._spared_nodes != sum(run.size for run in self.spared.values()) or not (
             self.spared.keys() <= self.finished.keys()
         ):

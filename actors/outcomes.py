@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import consequences, growth, guards, timetable
+from actors import consequences, deadline, growth, guards, reclass, timetable
 from actors.policy.breaker import outcome
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
@@ -125,14 +125,14 @@ def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     kind = run.kind(node)
     attempt = run.rare.attempts.get(node, 0) + 1
     run.rare.give_up_spawned(node)
-    what, late = failure["kind"], timetable.has_expired(scheduler, run, node)
+    what, late = failure["kind"], timetable.is_late(scheduler, run, node)
     if run.state[node] == CANCELLING or what == FailureKind.CANCELLED:
         end(scheduler, run, node, CANCELLED, attempt, failure, message)
     elif what == FailureKind.SKIPPED:
         end(scheduler, run, node, SKIPPED, attempt, failure, message)
     elif what == FailureKind.NO_HANDLER and scheduler.missing_handler == "park" and not late:
         _park(scheduler, run, node, failure)
-    elif _tries_again(scheduler, run, node, kind, what, attempt) and not late:
+    elif _tries_again(scheduler, run, node, kind, what, attempt) and not timetable.has_expired(scheduler, run, node):
         _back_off(scheduler, run, node, kind, attempt, failure, message)
     else:
         end(scheduler, run, node, FAILED, attempt, failure, message)
@@ -158,12 +158,16 @@ def _back_off(
     message: msg.AttemptFailed,
 ) -> None:
     delay = guards.retry_delay_ns(scheduler, kind, delay_ns(kind.retry, attempt, hash_of(run.key, node, attempt)))
+    if deadline.passed(scheduler, run, node, delay):
+        last = deadline.failure_after(scheduler, run, node, attempt, failure, brief(failure))
+        end(scheduler, run, node, FAILED, attempt, last, message)
+        return
     due_wall = scheduler.wall_ns + delay
     run.own_rare().attempts[node] = attempt
     run.move(node, BACKOFF)
     run.own_rare().backoff_until[node] = due_wall
     scheduler.log_attempt(run, node, "retry", attempt, failure, message, due_wall)
-    scheduler.note(run, node, *retry_words(attempt, failure, delay))
+    scheduler.note(run, node, *retry_words(attempt, failure, delay, reclass.lower(scheduler, run, node, attempt)))
     scheduler.timers.set((run.no, node), scheduler.now_ns + delay)
 
 
@@ -203,6 +207,14 @@ def end_expired(scheduler: Scheduler, run: Run, node: int) -> None:
         "message": f"no attempt had started by {moment(expired_ns)}, when it expired",
         "traceback": "",
     }
+    end(scheduler, run, node, FAILED, run.rare.attempts.get(node, 0), failure, None)
+
+
+def end_overdue(scheduler: Scheduler, run: Run, node: int) -> None:
+    """End a node that waits: its deadline passed."""
+    timetable.disarm(scheduler, run, node)
+    run.stirred = True  # it may still be in the queue
+    failure = deadline.failure(scheduler, run, node)
     end(scheduler, run, node, FAILED, run.rare.attempts.get(node, 0), failure, None)
 
 
@@ -257,11 +269,12 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
     stopped = [n for n in message.nodes if message.run.state[n] == CANCELLING]
     count = counted(len(message.nodes), "node")
     scheduler.note(message.run, message.nodes[0], "returned", f"{count} to the queue: {message.cause}")
-    late = {node for node in back if timetable.has_expired(scheduler, message.run, node)}
+    late = {node for node in back if timetable.is_late(scheduler, message.run, node)}
     if back:
         scheduler.queue(message.run, [n for n in back if n not in late] if late else back, front=True)
     for node in sorted(late):
-        end_expired(scheduler, message.run, node)
+        passed = deadline.passed(scheduler, message.run, node)
+        (end_overdue if passed else end_expired)(scheduler, message.run, node)
     for node in stopped:
         end(
             scheduler,
@@ -342,9 +355,9 @@ def cancelled(when: str) -> dict[str, Any]:
     return {"kind": "cancelled", "type": "", "message": f"cancelled {when}", "traceback": ""}
 
 
-def retry_words(attempt: int, failure: dict[str, Any], delay: int) -> tuple[str, str]:
+def retry_words(attempt: int, failure: dict[str, Any], delay: int, class_: str) -> tuple[str, str]:
     """Event and text of an attempt that failed and is followed by another one, so many nanoseconds later."""
-    return f"attempt {attempt} failed", f"{brief(failure)}; attempt {attempt + 1} starts in {delay / 1e9:.3f} s"
+    return f"attempt {attempt} failed", f"{brief(failure)}; attempt {attempt + 1} starts in {delay / 1e9:.3f} s{class_}"
 
 
 def ending_words(attempt: int, failure: dict[str, Any]) -> str:

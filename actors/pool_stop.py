@@ -1,8 +1,8 @@
 """Taking leases back and stopping attempts: by compare-and-set what is not claimed, by escalation what runs.
 
-Functions of a pool, in a file of their own. An attempt is stopped because its run was cancelled or its timeout passed:
-it is asked, then its worker gets SIGTERM, then SIGKILL for its whole group, `grace_ns` apart. Who runs too long is seen
-by looking at the worker from outside, as often as the shortest timeout needs.
+Functions of a pool, in a file of their own. An attempt is stopped because its run was cancelled, its timeout passed, or
+the deadline of its task did: it is asked, then its worker gets SIGTERM, then SIGKILL for its whole group, `grace_ns`
+apart. Who runs too long is seen by looking at the worker from outside, as often as the shortest timeout needs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from actors.pool_worker import CANCEL, TIMEOUT, Escalation, PoolWorker
+from actors.pool_worker import CANCEL, DEADLINE, TIMEOUT, Escalation, PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.states import WorkerEvent, WorkerState
@@ -46,12 +46,18 @@ def revoked(pool: WorkerPool, message: msg.LeasesRevoked) -> None:
     worker.revoking = False
     give_back(pool, worker, message.won, "taken back")
     won = set(message.won)
-    late: list[int] = []
+    late: dict[int, list[int]] = {CANCEL: [], DEADLINE: []}
     for serial in message.asked:
         group = worker.book.find(serial) if serial not in won else None
-        if group is not None and group.run.state[group.nodes[serial - group.base]] == CANCELLING:
-            late.append(serial)
-    _stop(pool, worker, late, CANCEL)
+        if group is None:
+            continue
+        node = group.nodes[serial - group.base]
+        if group.run.state[node] == CANCELLING:
+            late[CANCEL].append(serial)
+        elif node in group.run.rare.overdue:
+            late[DEADLINE].append(serial)
+    for reason, serials in late.items():
+        _stop(pool, worker, serials, reason)
 
 
 def give_back(pool: WorkerPool, worker: PoolWorker, serials: Iterable[int], cause: str) -> None:

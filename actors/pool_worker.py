@@ -17,6 +17,7 @@ from actors.run import Run
 
 CANCEL: Final = 1
 TIMEOUT: Final = 2
+DEADLINE: Final = 3
 """Reasons of a stop, as the worker is told."""
 
 
@@ -151,6 +152,9 @@ def stop_failure(escalation: Escalation, message: msg.WorkerExited) -> dict[str,
     if escalation.reason == TIMEOUT:
         text = f"ran over its timeout and its worker was ended ({message.status})"
         return {"kind": "timeout", "type": "AttemptTimeout", "message": text, "traceback": words}
+    if escalation.reason == DEADLINE:
+        text = f"ran over the deadline of its task and its worker was ended ({message.status})"
+        return {"kind": "deadline", "type": "AttemptTimeout", "message": text, "traceback": words}
     text = f"cancelled while running; its worker was ended ({message.status})"
     return {"kind": "cancelled", "type": "AttemptCancelled", "message": text, "traceback": words}
 

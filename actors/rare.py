@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from actors.protocol.kinds import Kind
+
+if TYPE_CHECKING:
+    from actors.once import Burst
 
 
 class Rare:
@@ -28,6 +31,8 @@ class Rare:
         "backoff_until",
         "classes",
         "crashes",
+        "deadlines",
+        "debounce",
         "died",
         "discarded",
         "due",
@@ -35,6 +40,10 @@ class Rare:
         "events",
         "expires",
         "failures",
+        "known_as",
+        "lowered",
+        "moments",
+        "overdue",
         "parked",
         "progress",
         "refused",
@@ -61,12 +70,23 @@ class Rare:
         """When the next attempt starts, wall clock."""
         self.classes: dict[int, int] = {}
         """Priority classes that were set after the submission, by node; -1 is the whole run. See `actors.reclass`."""
+        self.known_as = ""
+        """What further submissions may join the run by while it is open. See `actors.once`."""
+        self.debounce: Burst | None = None
+        self.lowered: dict[int, int] = {}
+        """Priority classes that nodes came down to by their retries. See `actors.reclass`."""
         self.due: dict[int, int] = {}
         """Before when nodes that were submitted with a delay or a due time do not start, wall clock."""
         self.appointed: set[int] = set()
         """Those of them whose time is one of the day, not an interval."""
         self.expires: dict[int, int] = {}
         """After when no attempt starts: see `actors.timetable`."""
+        self.deadlines: dict[int, int] = {}
+        """By when nodes must have ended: see `actors.deadline`."""
+        self.moments: dict[int, int] = {}
+        """Those of them that are times of the day, wall clock."""
+        self.overdue: set[int] = set()
+        """Leased nodes whose deadline passed: their attempts are being stopped."""
         self.spawned: dict[int, tuple[dict[str, Any], list[Kind]]] = {}
         """Blocks that running nodes will add when they succeed, with their kinds."""
         self.refused: dict[int, MainspringError] = {}
@@ -79,13 +99,15 @@ class Rare:
         """The story: wall clock, node or -1, event, detail, number of the record that is its cause."""
 
     def forget_attempts(self, nodes: Sequence[int]) -> None:
-        """Nodes begin anew: as if no attempt had been made, and without a time to expire at, which is over."""
+        """Nodes begin anew: as if no attempt had been made, and without the times by which to start or end."""
         facts: tuple[dict[int, Any], ...] = (self.attempts, self.crashes, self.failures, self.died, self.progress)
-        for known in (*facts, self.ended, self.expires, self.spawned, self.refused):
+        times = (self.expires, self.deadlines, self.moments)
+        for known in (*facts, *times, self.ended, self.spawned, self.refused):
             if known:
                 for node in nodes:
                     known.pop(node, None)
         self.discarded.difference_update(nodes)
+        self.overdue.difference_update(nodes)
 
     def give_up_spawned(self, node: int) -> None:
         """An attempt ended otherwise than it meant to: what it wanted to add is forgotten."""
@@ -95,7 +117,15 @@ class Rare:
             self.refused.pop(node, None)
 
 
-_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset(), "discarded": frozenset(), "revived": False}
+_SHARED: Final[dict[str, Any]] = {
+    "known_as": "",
+    "debounce": None,
+    "events": (),
+    "appointed": frozenset(),
+    "discarded": frozenset(),
+    "overdue": frozenset(),
+    "revived": False,
+}
 
 
 def _refusing() -> Rare:

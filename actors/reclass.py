@@ -1,7 +1,8 @@
-"""Another priority class for what was submitted: of a run, or of one task of a bundle.
+"""Another priority class for what was submitted: of a run, or of one task of a bundle; or of a node that is retried.
 
     "priority" ──► change: log ─► queue and places (`Giving.exchange`) ─► kinds of the run
                    enter: the same from the log, where nothing waits yet and nothing holds places
+    a retry ─────► lower: kind of the node, which is neither queued nor leased then
 
 A class is a word of the kind, and whoever asks for it (queue, quotas, shares, pauses, workers) asks a kind. So a class
 is changed by exchanging kinds: the run refers to kinds that differ from its old ones in that word only, and all that
@@ -13,7 +14,12 @@ who changes it knows more than who wrote the submission.
 The submission in the log keeps its kinds; a PRIORITY record behind it tells of the change. A run's records are kept
 from its submission on, so the change is kept as long as the run.
 
-Limits: at most one kind more per kind and class; where the table of kinds is full, the change is refused.
+A retry that lowers the class (`Retry(lower_class=...)`) needs no record of its own: the attempt's record says that
+there is a retry, and from where it goes down is known. It goes down from the class that the node has by then, so it
+starts anew from one that somebody set. What the node's end makes ready keeps its own class.
+
+Limits: at most one kind more per kind and class; where the table of kinds is full, the change is refused,
+and a retry keeps its class.
 """
 
 from __future__ import annotations
@@ -24,7 +30,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors.protocol.errors import ConfigurationError
+from actors.policy.retry import next_class
+from actors.protocol.errors import CallerError, ConfigurationError
 from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import PRIORITIES, Kind
 from actors.protocol.records import RecordType
@@ -67,6 +74,25 @@ def enter(scheduler: Scheduler, run: Run, node: int | None, class_: int, asker: 
     _exchange(scheduler, run, node, class_, _others(scheduler, _kinds(run, node), class_), asker)
 
 
+def lower(scheduler: Scheduler, run: Run, node: int, attempt: int) -> str:
+    """A node whose attempt failed will be tried again, if its kind asks for that in a lower class.
+
+    Returns:
+        What the story says of it; "" when the class stays.
+    """
+    kind = run.kind(node)
+    class_ = next_class(kind.retry, kind.priority, attempt)
+    if class_ == kind.priority:
+        return ""
+    try:
+        (other,) = _others(scheduler, [kind], class_).values()
+    except CallerError:
+        return ""
+    _set_kind(run, node, other)
+    run.own_rare().lowered[node] = class_
+    return f", in class {PRIORITIES[class_]}"
+
+
 def kinds_of_block(scheduler: Scheduler, run: Run, block: dict[str, Any]) -> list[Kind]:
     """The kinds of nodes that a task adds to a run. Raises as `Scheduler.interned`."""
     kinds = scheduler.interned(block["kinds"])
@@ -101,10 +127,12 @@ def _exchange(
         for spawner, (block, waiting) in rare.spawned.items():
             rare.spawned[spawner] = (block, [kinds.get(kind, kind) for kind in waiting])
         rare.classes = {WHOLE: class_}
+        rare.lowered.clear()
     else:
         for kind in kinds.values():
             _set_kind(run, node, kind)
         rare.classes[node] = class_
+        rare.lowered.pop(node, None)
     scheduler.note(run, WHOLE if node is None else node, "priority set", f"{PRIORITIES[class_]}, by {asker}")
 
 

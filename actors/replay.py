@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, kept, outcomes, reclass, revival, timetable, wave
+from actors import admission, kept, once, outcomes, reclass, revival, timetable, wave
 from actors.growth import attach_spawned
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
-from actors.protocol.graph import decode
+from actors.protocol.graph import GraphColumns, decode
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import FailureKind, NodeState
@@ -129,11 +129,7 @@ class Replay:
         session, no, wall_ns, seq = orjson.loads(payload[_GRAPH_HEAD : _GRAPH_HEAD + length])
         scheduler.set_time(scheduler.now_ns, wall_ns)
         scheduler.book.expect_no(no)
-        body: Any = memoryview(payload)[_GRAPH_HEAD + length :]
-        if body[:1] == b"@":
-            body = self._load_blob(bytes(body[1:]).decode())
-        header, columns = decode(body)
-        self._accept_node_types(header["kinds"])
+        header, columns = self._container(memoryview(payload)[_GRAPH_HEAD + length :])
         run = admission.admit_graph(scheduler, session, seq, header, columns)
         if (claim := Claim.of(header)) is not None:
             scheduler.keys.enter(claim, run.key, wall_ns, scheduler.lsn)
@@ -142,6 +138,14 @@ class Replay:
         run.tally = None  # leases are not logged: what is counted begins with `_resume`
         run.roots()
         return run
+
+    def _container(self, body: Any) -> tuple[dict[str, Any], GraphColumns]:
+        """Header and columns of a graph, whose body may be the name of a file."""
+        if body[:1] == b"@":
+            body = self._load_blob(bytes(body[1:]).decode())
+        header, columns = decode(body)
+        self._accept_node_types(header["kinds"])
+        return header, columns
 
     def _tasks(self, payload: bytes) -> Run:
         scheduler = self.scheduler
@@ -196,7 +200,8 @@ class Replay:
         if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
             run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         if outcome == "retry":
-            scheduler.note(run, node, *retry_words(attempt, failure, due - wall))
+            class_ = reclass.lower(scheduler, run, node, attempt)
+            scheduler.note(run, node, *retry_words(attempt, failure, due - wall, class_))
             run.move(node, BACKOFF)
             run.own_rare().backoff_until[node] = due
             return
@@ -261,6 +266,9 @@ class Replay:
     def _policy(self, record: Record) -> None:
         self.scheduler.standing.restore(record.payload, record.lsn)
 
+    def _debounced(self, record: Record) -> None:
+        once.restore(self.scheduler, record.payload, self._container)
+
     def _priority(self, record: Record) -> None:
         no, node, class_, wall_ns, asker = orjson.loads(record.payload)
         run = self.scheduler.book.live.get(no)
@@ -292,5 +300,6 @@ class Replay:
         int(RecordType.KEYS): _keys,
         int(RecordType.PRIORITY): _priority,
         int(RecordType.SCHEDULE): _schedule,
+        int(RecordType.DEBOUNCE): _debounced,
         int(RecordType.DEAD): _dead,
     }

@@ -12,6 +12,8 @@ that had finished is under way again, and ends again: whoever watches it is told
 One DEAD record says what was asked for; which nodes follow from it is worked out from the states of nodes that ended,
 which are the same when the log is read again, because no wave is on its way then: it is taken to its end first.
 
+The class that its retries lowered a node to stays.
+
 Known limits: a run whose cancel was asked cannot be revived before all of it has stopped. All of it happens in one
 turn, 0.8 us a node: where a million nodes were skipped, nothing else happens for a second.
 """

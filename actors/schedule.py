@@ -48,16 +48,17 @@ class Schedule:
     """See the module. Made by `of`, from what was asked for or what the log says."""
 
     __slots__ = (
-        "created_ns", "expires_ns", "graph", "handler", "judged_ns", "last", "lsn", "name", "next_ns", "open", "passed",
+        "created_ns", "ends", "graph", "handler", "judged_ns", "last", "lsn", "name", "next_ns", "open", "passed",
         "plan", "position_ns", "queued", "slot", "started", "trouble",
     )  # fmt: skip
 
-    def __init__(self, name: str, plan: Recurrence, graph: bytes, handler: str, expires_ns: int | None) -> None:
+    def __init__(self, name: str, plan: Recurrence, graph: bytes, handler: str, ends: tuple[int | None, ...]) -> None:
         self.name = name
         self.plan = plan
         self.graph = graph
         self.handler = handler
-        self.expires_ns = expires_ns
+        self.ends = ends
+        """How long after its start a run expires, and must have ended; or nothing, as for flows."""
         self.created_ns = 0
         self.judged_ns = 0
         self.position_ns = 0
@@ -82,14 +83,14 @@ class Schedule:
         Raises:
             ConfigurationError: Values are out of range; all problems are named.
         """
-        name, handler, expires_ns = data.get("name"), data.get("handler"), data.get("expires_ns")
+        name, handler, ends = data.get("name"), data.get("handler"), tuple(data.get("ends") or ())
         problems = [] if is_schedule_name(name) else [f"{NAME_RULE}, not {name!a:.120}"]
         try:
             plan = Recurrence.of(data.get("plan") or {})
         except ConfigurationError as wrong:
             problems.append(wrong.message.removeprefix("schedule: "))
-        if not is_name(handler) or not (expires_ns is None or (type(expires_ns) is int and expires_ns > 0)):
-            problems.append("its handler or expiry is malformed")
+        if not is_name(handler) or len(ends) not in (0, 2) or not all(map(_is_end, ends)):
+            problems.append("its handler, expiry or deadline is malformed")
         try:
             graph = binascii.a2b_base64(data.get("graph") or "", strict_mode=True)
             decode(graph)
@@ -101,7 +102,7 @@ class Schedule:
                 problems.append(f"{taken}: pass the path or key of what is large")
         if problems:
             raise ConfigurationError(f"schedule: {'; '.join(problems)}")
-        found = Schedule(str(name), plan, graph, str(handler), expires_ns)
+        found = Schedule(str(name), plan, graph, str(handler), ends)
         found.created_ns = data.get("created_ns", 0)
         found.judged_ns = data.get("judged_ns", 0)
         found.queued.extend(data.get("queued", ()))
@@ -115,7 +116,7 @@ class Schedule:
             "plan": self.plan.to_json(),
             "graph": binascii.b2a_base64(self.graph, newline=False).decode(),
             "handler": self.handler,
-            "expires_ns": self.expires_ns,
+            "ends": self.ends,
             "created_ns": self.created_ns,
             "judged_ns": self.judged_ns,
             "queued": list(self.queued),
@@ -126,7 +127,7 @@ class Schedule:
 
     def same(self, other: Schedule) -> bool:
         """Whether both run the same at the same times."""
-        return (self.plan, self.graph, self.expires_ns) == (other.plan, other.graph, other.expires_ns)
+        return (self.plan, self.graph, self.ends) == (other.plan, other.graph, other.ends)
 
     def judge(self, judged: Judged) -> None:
         """Take a decision."""
@@ -196,3 +197,7 @@ def row_of(schedule: Schedule) -> dict[str, Any]:
         "last": schedule.last,
         "passed": schedule.passed,
     }
+
+
+def _is_end(value: object) -> bool:
+    return value is None or (type(value) is int and value > 0)

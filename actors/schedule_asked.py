@@ -19,7 +19,7 @@ from actors.schedules import ahead_of, is_paused
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
 
-_ASKED: Final = ("name", "plan", "graph", "handler", "expires_ns")
+_ASKED: Final = ("name", "plan", "graph", "handler", "ends")
 
 
 def answer(scheduler: Scheduler, args: Mapping[str, Any]) -> dict[str, Any]:

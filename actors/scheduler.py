@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, consequences, expiry, growth, kept, news, outcomes, timetable
+from actors import admission, consequences, deadline, expiry, growth, kept, news, once, outcomes, timetable
 from actors.books import RunBook
 from actors.consequences import Spreading
 from actors.giving import Giving, note_rates
@@ -71,6 +71,7 @@ class Scheduler:
         self.timers: Timers[tuple[int, int]] = Timers()  # monotonic, as all but the next
         self.appointments: Timers[tuple[int, int]] = Timers()  # on the wall clock: tasks due at a time of day
         self.expiries: Timers[int] = Timers()
+        self.deadlines = deadline.Deadlines()
         self.parking = Parking()
         self.handlers_announced: set[tuple[str, str]] = set()
         """Node type and name of handlers whose absence was said; at most KINDS_MAX, then it is said again."""
@@ -81,11 +82,8 @@ class Scheduler:
         self.waste: list[list[Any]] = []  # columns of large runs that are gone
         self.postponed: deque[msg.CancelAsked] = deque()  # not more than the session has questions open
         self._out: list[Any] = []
-        self.now_ns = 0
-        self.wall_ns = 0
-        self._floor_lsn = 0
-        self._floor_look_lsn = 0
-        self.progress_due_ns = 0
+        self.now_ns = self.wall_ns = 0
+        self._floor_lsn = self._floor_look_lsn = self.progress_due_ns = 0
         self.stirred: dict[int, Run] = {}
         self.watchers: dict[int, set[str]] = {}
         self.ended_ns: dict[int, int] = {}
@@ -103,7 +101,7 @@ class Scheduler:
         self.wave_edges_left = self.wave_edges_max
         for message in batch:
             self._on[type(message)](self, message)
-        if self.timers or self.appointments or self.expiries:
+        if self.timers or self.appointments or self.expiries or self.deadlines:
             self._fire_timers()
         if self.giving.due:
             self.giving.fire(now_ns)
@@ -137,7 +135,7 @@ class Scheduler:
     def _on_offer(self, message: msg.Offer) -> None:
         giving = self.giving
         for worker, run, kind, waiting in giving.take(message, self.now_ns):
-            nodes = run.lease(timetable.unexpired(self, run, waiting) if run.rare.expires else waiting)
+            nodes = run.lease(timetable.in_time(self, run, waiting))
             giving.unused(kind, len(waiting) - len(nodes))
             if nodes:
                 failed = run.rare.attempts
@@ -219,8 +217,7 @@ class Scheduler:
             return
         self.stirred.pop(run.no, None)
         self.ended_ns[run.no] = self.wall_ns
-        if run.rare.expires:
-            self.expiries.cancel(run.no)
+        timetable.forget(self, run)
         if run.no in self.schedules.by_run:
             self.schedules.ended(self, run)
         told = self.watchers.pop(run.no, set())
@@ -234,12 +231,14 @@ class Scheduler:
         timetable.fire(self)
         if self.expiries:
             expiry.expire(self)
+        if self.deadlines:
+            expiry.end_passed(self)
         timetable.wake(self)
 
     def _retire(self) -> None:
         if gone := self.book.retire():
             self.log(RecordType.RELEASED, orjson.dumps([run.no for run in gone]))
-            self._out.extend(fx.ForgetRun(run.key) for run in gone)
+            self._out.extend(fx.ForgetRun(name) for run in gone for name in once.folders(run))
             for run in gone:
                 self.ended_ns.pop(run.no, None)
                 self.waste += run.heavy_columns()

@@ -210,8 +210,9 @@ class Schedules:
         while scheduler.book.get(key) is not None:
             key, number = f"{first}~{number}", number + 1
         header |= {"run_id": key, "schedule": [schedule.name, due_ns]}
-        if schedule.expires_ns is not None:
-            header["times"] = [None, scheduler.wall_ns + schedule.expires_ns]
+        if schedule.ends:
+            expires, deadline = (None if ns is None else scheduler.wall_ns + ns for ns in schedule.ends)
+            header["times"] = [None, expires, None, deadline]
         for kind in header["kinds"]:
             scheduler.giving.open(kind["node_type"])  # one that is gone since has a queue, where its tasks are seen
         try:

@@ -25,6 +25,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from actors import deadline
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.run import Run
@@ -45,14 +46,15 @@ def is_later(row: Sequence[Any], wall_ns: int) -> bool:
 
 
 def enter(run: Run, rows: Sequence[Sequence[Any]], wall_ns: int) -> None:
-    """The times of a new run's nodes, by its rows: [_, _, _, due, expires, whether due is a time of day].
+    """The times of a new run's nodes, by its rows: [_, _, _, due, expires, whether due is a time of day, deadline,
+    whether that is one].
 
     Times are on the wall clock, or null; columns at the end may be missing. `arm` must follow.
     """
     for node, row in enumerate(rows):
         if len(row) <= PLAIN_COLUMNS:
             continue
-        due, expires, appointed = (*row[PLAIN_COLUMNS:], None, None, None)[:3]
+        due, expires, appointed, ends, ends_at = (*row[PLAIN_COLUMNS:], None, None, None, None, None)[:5]
         if due is not None and due > wall_ns:
             run.move(node, BACKOFF)
             run.own_rare().due[node] = due
@@ -60,6 +62,8 @@ def enter(run: Run, rows: Sequence[Sequence[Any]], wall_ns: int) -> None:
                 run.own_rare().appointed.add(node)
         if expires is not None:
             run.own_rare().expires[node] = expires
+        if ends is not None:
+            deadline.enter(run, node, ends, is_moment=bool(ends_at))
 
 
 def arm(scheduler: Scheduler, run: Run) -> None:
@@ -73,12 +77,24 @@ def arm(scheduler: Scheduler, run: Run) -> None:
         else:  # not cut off at now: what is over is due in its order
             due = rare.due.get(node, 0) if retry is None else retry
             scheduler.timers.set((key, node), due + shift_ns)
+    if rare.debounce is not None:
+        rare.debounce.until_ns += shift_ns
+    if rare.deadlines:
+        deadline.arm(scheduler, run)
     if rare.expires:
         expires = rare.expires
         for node in expires:
             expires[node] = max(1, expires[node] + shift_ns)
-        unexpired(scheduler, run, where(run.state, READY))
         plan_expiry(scheduler, run)
+    in_time(scheduler, run, where(run.state, READY))
+
+
+def forget(scheduler: Scheduler, run: Run) -> None:
+    """The run is over: nothing of it expires any more."""
+    if run.rare.expires:
+        scheduler.expiries.cancel(run.no)
+    if run.rare.deadlines:
+        deadline.forget(scheduler, run)
 
 
 def disarm(scheduler: Scheduler, run: Run, node: int) -> None:
@@ -111,10 +127,12 @@ def fire(scheduler: Scheduler) -> None:
 
 def wake(scheduler: Scheduler) -> None:
     """Ask to be woken for what is next on any of the clocks."""
-    times = [ns for ns in (scheduler.timers.next_ns(), scheduler.expiries.next_ns()) if ns is not None]
-    appointment_ns = scheduler.appointments.next_ns()
-    if appointment_ns is not None:
-        times.append(scheduler.now_ns + min(appointment_ns - scheduler.wall_ns, limits.CLOCK_LOOK_NS))
+    deadlines = scheduler.deadlines
+    intervals = (scheduler.timers, scheduler.expiries, deadlines.intervals)
+    times = [ns for timers in intervals if (ns := timers.next_ns()) is not None]
+    for appointments in (scheduler.appointments, deadlines.moments):
+        if (appointment_ns := appointments.next_ns()) is not None:
+            times.append(scheduler.now_ns + min(appointment_ns - scheduler.wall_ns, limits.CLOCK_LOOK_NS))
     if times:
         scheduler.put(fx.WakeAt(min(times)))
 
@@ -128,9 +146,16 @@ def has_expired(scheduler: Scheduler, run: Run, node: int) -> bool:
     return expires_ns is not None and abs(expires_ns) <= scheduler.now_ns
 
 
-def unexpired(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> Sequence[int]:
+def is_late(scheduler: Scheduler, run: Run, node: int) -> bool:
+    """Whether this node has expired, or its deadline has passed."""
+    return has_expired(scheduler, run, node) or deadline.passed(scheduler, run, node)
+
+
+def in_time(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> Sequence[int]:
     """Those of these nodes, which left the queue, that may start; the others wait for their end out of the queue."""
-    late = {node for node in nodes if has_expired(scheduler, run, node)}
+    if not (run.rare.expires or run.rare.deadlines):
+        return nodes
+    late = {node for node in nodes if is_late(scheduler, run, node)}
     if not late:
         return nodes
     run.stirred = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from actors import timetable
+from actors import deadline, timetable
 from actors.at_workers import holder_of, split_counts
 from actors.policy.position import Position
 from actors.policy.scopes import RATE
@@ -47,6 +47,8 @@ class Reasons:
         """Of a run as a whole, of the first node that has no handler and, where nothing runs, the first that waits."""
         if not run.open:
             return f"it ended: {run.run_state()}"
+        if run.size == 1:
+            return self.of_node(run, 0)
         runs = sum(found.run is run for found in self._core.running_nodes())
         pending, ready, running, *_ = split_counts(run.counts(), runs)
         text = (
@@ -75,25 +77,40 @@ class Reasons:
         scheduler = self._core.scheduler
         if timetable.has_expired(scheduler, run, node):
             return "it has expired; its end is being recorded"
+        if deadline.passed(scheduler, run, node):
+            return "its deadline has passed; its end is being recorded"
         wait_ns = timetable.wait_ns(scheduler, run, node)
         if node in run.rare.backoff_until:
             failed = f"attempt {run.rare.attempts.get(node, 0)} failed; the next starts in {wait_ns / 1e9:.3f} s"
-            return failed + self._expiry(run, node)
+            return failed + self._class(run, node) + self._expiry(run, node)
         when = f"{moment(self._wall_ns + wait_ns)} (in {wait_ns / 1e9:.1f} s)"
+        debounce = run.rare.debounce
+        if debounce is not None and not run.rare.attempts:
+            calls, latest = counted(debounce.calls, "call"), self._wall_ns + debounce.until_ns - self._now_ns
+            return (
+                f"it waits until nobody has called for {debounce.wait_ns / 1e9:.3f} s, {calls} so far: {when}, at the "
+                f"latest {moment(latest)}{self._class(run, node)}{self._expiry(run, node)}"
+            )
         return f"it waits for its time: {when}{self._expiry(run, node)}"
 
     @staticmethod
     def _class(run: Run, node: int) -> str:
         """The class, if it is not the one that it was submitted with."""
-        classes = run.rare.classes
+        classes, lowered = run.rare.classes, run.rare.lowered.get(node)
         class_ = classes.get(node, classes.get(-1))
-        return "" if class_ is None else f"; its priority was set to {PRIORITIES[class_]}"
+        text = "" if class_ is None else f"; its priority was set to {PRIORITIES[class_]}"
+        return text if lowered is None else f"{text}; its retries lowered it to {PRIORITIES[lowered]}"
 
     def _expiry(self, run: Run, node: int) -> str:
         expires_ns = run.rare.expires.get(node)
-        if expires_ns is None:
-            return ""
-        return f"; it expires in {max(0, abs(expires_ns) - self._now_ns) / 1e9:.1f} s unless it starts before"
+        text = ""
+        if expires_ns is not None:
+            text = f"; it expires in {max(0, abs(expires_ns) - self._now_ns) / 1e9:.1f} s unless it starts before"
+        return text + self._deadline(run, node)
+
+    def _deadline(self, run: Run, node: int) -> str:
+        left_ns = deadline.left_ns(self._core.scheduler, run, node)
+        return "" if left_ns is None else f"; it must have ended in {max(0, left_ns) / 1e9:.1f} s"
 
     def _of_pending(self, run: Run, node: int) -> str:
         waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
@@ -142,10 +159,10 @@ class Reasons:
             return f"it is being stopped at {where}"
         if runs is not None:
             since_s = (self._now_ns - runs.started_ns) / 1e9 if runs.started_ns else 0.0
-            return f"it runs at {where}, for {max(0.0, since_s):.3f} s"
+            return f"it runs at {where}, for {max(0.0, since_s):.3f} s{self._deadline(run, node)}"
         ahead = 0 if holder is None else holder.ahead
         text = f"it waits at {where} behind {counted(ahead, 'task')}" if ahead else f"it is next at {where}"
-        return text + self._expiry(run, node)
+        return text + self._deadline(run, node)
 
     _of_state: Final[dict[int, Callable[[Any, Run, int], str]]] = {
         PENDING: _of_pending,

@@ -41,7 +41,7 @@ OVERTAKEN_MAX: Final = limits.LEASE_SLOTS // 2
 """Serials from the oldest that waits to the newest; twice PREFETCH_MAX, so that only overtaking makes so many, and far
 enough below LEASE_SLOTS for the pool to go on giving work."""
 NORMAL: Final = PRIORITIES.index("normal")
-STOP_KINDS: Final = {1: FailureKind.CANCELLED, 2: FailureKind.TIMEOUT}
+STOP_KINDS: Final = {1: FailureKind.CANCELLED, 2: FailureKind.TIMEOUT, 3: FailureKind.DEADLINE}
 """Failure kind by the reason of a stop request, as it is on the wire."""
 
 
@@ -49,7 +49,8 @@ STOP_KINDS: Final = {1: FailureKind.CANCELLED, 2: FailureKind.TIMEOUT}
 class WorkGroup:
     """Leases as they arrived: `items[i]` is the work of serial `serial + i`. `taken` of them are claimed already.
 
-    `plain` says that nothing in the items needs decoding; `lane` is their priority class, 0 the best.
+    `plain` says that nothing in the items needs decoding; `lane` is their priority class, 0 the best. `ends_ns`: the
+    deadlines of their tasks, on the monotonic clock, 0 for none.
     """
 
     serial: int
@@ -62,6 +63,7 @@ class WorkGroup:
     plain: bool
     lane: int = NORMAL
     taken: int = 0
+    ends_ns: list[int] | None = None
 
 
 class WorkChunk(NamedTuple):

@@ -5,9 +5,9 @@
 What is imported from here is public; everything else may change. Names are loaded when they are first asked for, so
 that `import runtime` costs a worker or a command-line program nothing.
 
-Reading order of the face: `config` and `scheduling` (what can be set), `registry` and `reference` (tasks and their
-names), `flow` (graphs), `dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and `views` (from the
-engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking face), `aio` (the asyncio
+Reading order of the face: `config`, `protection` and `scheduling` (what can be set), `registry` and `reference` (tasks
+and their names), `flow` (graphs), `dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and `views` (from
+the engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking face), `aio` (the asyncio
 face), `mapping` and `iterate` (map), `schedules` and `schedule_calls` (what runs again and again), `executor`,
 `letters` and `operations` (what an operator does). Below it: `host` (processes), `mail` (queues and values),
 `storage` (disk), `profile`, `bench`, `cli`.
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     from actors.protocol.states import RunState as RunState
     from actors.protocol.states import TriggerRule as TriggerRule
     from runtime.aio import AsyncRuntime as AsyncRuntime
-    from runtime.config import Breaker as Breaker
     from runtime.config import NodeType as NodeType
     from runtime.config import Priority as Priority
     from runtime.config import Retention as Retention
     from runtime.config import Retry as Retry
-    from runtime.config import RetryBudget as RetryBudget
     from runtime.context import TaskContext as TaskContext
     from runtime.engine import Runtime as Runtime
     from runtime.executor import Executor as Executor
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
     from runtime.host.scaling import ScaleStep as ScaleStep
     from runtime.letters import DeadLetter as DeadLetter
     from runtime.letters import DeadLetterDetails as DeadLetterDetails
+    from runtime.protection import Breaker as Breaker
+    from runtime.protection import RetryBudget as RetryBudget
     from runtime.registry import Task as Task
     from runtime.registry import TaskRegistry as TaskRegistry
     from runtime.schedules import ScheduleStatus as ScheduleStatus
@@ -84,7 +84,7 @@ __all__ = [
 
 _HOME: Final = {
     "AsyncRuntime": "runtime.aio",
-    "Breaker": "runtime.config",
+    "Breaker": "runtime.protection",
     "DeadLetter": "runtime.letters",
     "DeadLetterDetails": "runtime.letters",
     "Executor": "runtime.executor",
@@ -96,7 +96,7 @@ _HOME: Final = {
     "Rate": "runtime.scheduling",
     "Retention": "runtime.config",
     "Retry": "runtime.config",
-    "RetryBudget": "runtime.config",
+    "RetryBudget": "runtime.protection",
     "RunHandle": "runtime.handle",
     "RunState": "actors.protocol.states",
     "Runtime": "runtime.engine",

@@ -74,10 +74,32 @@ class AsyncSubmitter(SubmitterBase):
     async def submit(self, fn: Fn[R], /, *args: Any, expires: float | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
     @overload
     async def submit(
+        self, fn: AsyncFn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
+        self, fn: AsyncFn[R], /, *args: Any, unique: bool | str | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
+        self, fn: AsyncFn[R], /, *args: Any, debounce: float | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
         self, fn: AsyncFn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any
     ) -> AsyncTaskHandle[R]: ...
     @overload
     async def submit(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
+        self, fn: Fn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(
+        self, fn: Fn[R], /, *args: Any, unique: bool | str | None, **kwargs: Any
+    ) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(self, fn: Fn[R], /, *args: Any, debounce: float | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
     @overload
     async def submit(
         self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any

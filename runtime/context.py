@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PROGRESS_NS: Final = 50_000_000
 """Between two progress reports of one attempt that are sent; of those in between only the latest would matter."""
 _TIMEOUT: Final = 2
+_DEADLINE: Final = 3
 _NS: Final = 1e9
 
 
@@ -39,7 +40,7 @@ class AttemptView(Protocol):
     node_types: list[str]
 
     def stop_reason(self) -> int:
-        """Why the attempt shall stop (1 cancel, 2 timeout); 0 when it may go on."""
+        """Why the attempt shall stop (1 cancel, 2 timeout, 3 deadline); 0 when it may go on."""
 
     def tell(self, letter: bytes, body: list[Any]) -> None:
         """Send a frame to the engine."""
@@ -85,14 +86,15 @@ class TaskContext:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When the attempt runs into its timeout, on the clock of `time.monotonic_ns`; None without a timeout."""
+        """When the attempt is stopped, on the clock of `time.monotonic_ns`: at its timeout, or at the deadline of its
+        task if that is earlier; None without either."""
         return self._open().deadline_ns
 
     def remaining(self) -> float | None:
-        """Seconds until the timeout, not below 0.
+        """Seconds until the timeout, or the deadline of the task if that is earlier; not below 0.
 
         Returns:
-            The seconds; None without a timeout.
+            The seconds; None without either.
         """
         deadline_ns = self._open().deadline_ns
         return None if deadline_ns is None else max(0.0, (deadline_ns - time.monotonic_ns()) / _NS)
@@ -106,11 +108,13 @@ class TaskContext:
         """End the attempt here if it was asked to stop.
 
         Raises:
-            AttemptCancelled: It was cancelled. AttemptTimeout: it ran over its timeout.
+            AttemptCancelled: It was cancelled. AttemptTimeout: it ran over its timeout, or the deadline of its task.
         """
         reason = self._open().stop_reason()
         if reason == _TIMEOUT:
             raise AttemptTimeout("the attempt ran over its timeout")
+        if reason == _DEADLINE:
+            raise AttemptTimeout("the attempt ran over the deadline of its task")
         if reason:
             raise AttemptCancelled("the attempt was cancelled")
 

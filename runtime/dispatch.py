@@ -4,7 +4,7 @@ A `Plan` is what is known of one function with one set of options: its task kind
 It is found by one dictionary look-up, so that a submission costs little more than encoding its argument.
 
 Options and arguments. `priority`, `timeout`, `run_id`, `tenant`, `concurrency_key`, `rate_key`, `rate_cost`, the times
-(`runtime.times`) and the idempotency key (`runtime.idempotency`) may be given as keywords of `submit` and go to the
+(`runtime.times`) and whether the call joins others (`runtime.once`) may be given as keywords of `submit` and go to the
 scheduler, unless the handler itself has a parameter of that name, or takes `**kwargs`: then they are the handler's.
 `rt.options(...)` never mixes the two.
 
@@ -24,14 +24,14 @@ from actors.protocol.errors import ConfigurationError, HandlerRefused, PayloadEr
 from actors.protocol.graph import encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import SHARING, Shape
-from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, UnwrittenBlobs, encode_call, refuse_long_item, shape_of
-from runtime.config import RuntimeConfig, seconds_to_ns
+from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, refuse_long_item, shape_of
+from runtime.config import RuntimeConfig
 from runtime.flow import Flow
 from runtime.host.client import EngineClient
 from runtime.host.decode import BLOB_MARK, SEQ_BYTES
-from runtime.idempotency import KEY_OPTIONS, Key, key_of
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
+from runtime.once import ONCE_OPTIONS, Debounce, Once, debounced_columns, once_of
 from runtime.reference import refuse_unstorable
 from runtime.registry import (
     DEFAULT_OPTIONS,
@@ -44,8 +44,9 @@ from runtime.registry import (
     split_partial,
 )
 from runtime.times import NO_TIMES, TIME_OPTIONS, Times, tail_of, times_of
+from runtime.units import seconds_to_ns
 
-SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING}) | TIME_OPTIONS | KEY_OPTIONS
+SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING}) | TIME_OPTIONS | ONCE_OPTIONS
 RUN_ID_BYTES_MAX: Final = 120
 """A run id names a folder, so it must fit into a file name together with what is put behind it."""
 _UNKNOWN: Final = -1
@@ -57,14 +58,14 @@ class Plan:
     `one` and `many` are the numbers of its kinds of shape "one" and "args", kept apart because they are needed often.
     """
 
-    __slots__ = ("dispatch", "expires_ns", "fn", "many", "numbers", "one", "options", "own_options", "pickle")
+    __slots__ = ("dispatch", "ends", "fn", "many", "numbers", "one", "options", "own_options", "pickle")
 
     def __init__(self, dispatch: Dispatch, fn: Callable[..., Any], options: TaskOptions) -> None:
         self.dispatch = dispatch
         self.fn = fn
         self.options = options
         self.pickle = options.payloads == "pickle"
-        self.expires_ns = seconds_to_ns(options.expires)
+        self.ends = () if options.expires is None and options.deadline is None else _ends_of(options)
         self.numbers: dict[str, int] = {}
         self.own_options = SUBMIT_OPTIONS - _taken_by(fn)
         self.one = self.many = _UNKNOWN
@@ -81,6 +82,11 @@ class Plan:
         if number < self.dispatch.client.kinds_from:
             number = self.numbers[shape] = self.dispatch.client.define(self.kind(shape))
         return number
+
+
+def _ends_of(options: TaskOptions) -> tuple[int | None, int | None]:
+    """How long after its submission a task expires, and must have ended."""
+    return seconds_to_ns(options.expires), seconds_to_ns(options.deadline)
 
 
 def _taken_by(fn: Callable[..., Any]) -> frozenset[str]:
@@ -179,7 +185,7 @@ class Dispatch:
             plan = self.plans[fn]
         except (KeyError, TypeError):
             plan = self.plan(fn)
-        if kwargs or times is not NO_TIMES or plan.expires_ns is not None:
+        if kwargs or times is not NO_TIMES or plan.ends:
             return self._send_call(make, plan, args, kwargs, times)
         if len(args) == 1:
             item = self.codec.encode(args[0], pickle=plan.pickle, blob_key=ANY_KEY)
@@ -197,13 +203,13 @@ class Dispatch:
         self, make: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], times: Times
     ) -> Any:
         if kwargs and not plan.own_options.isdisjoint(kwargs):
-            other, run_id, times, rest = self._split_options(plan, kwargs)
-            if isinstance(run_id, Key):
-                return other.send_keyed(make, plan.fn, args, rest, run_id, times, large=False)
+            other, run_id, once, times, rest = self._split_options(plan, kwargs)
+            if once is not None:
+                return other.send_once(make, plan.fn, args, rest, once, times, large=False)
             if run_id is not None:
                 return other.send_named(make, plan.fn, args, rest, run_id, times)
             return other.send(make, plan.fn, args, rest, times)
-        tail = tail_of(times.columns(plan.expires_ns))
+        tail = tail_of(times.columns(*plan.ends))
         item = encode_call(self.codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
         return self.client.send_task(plan.number(shape_of(args, kwargs)), item, make(self.client), tail)
 
@@ -222,13 +228,13 @@ class Dispatch:
         fn, args, kwargs = with_partial(fn, args, kwargs)
         plan = self.plan(fn)
         if kwargs and not plan.own_options.isdisjoint(kwargs):
-            other, run_id, times, rest = self._split_options(plan, kwargs)
-            if isinstance(run_id, Key):
-                return other.send_keyed(make, fn, args, rest, run_id, times, large=True)
+            other, run_id, once, times, rest = self._split_options(plan, kwargs)
+            if once is not None:
+                return other.send_once(make, fn, args, rest, once, times, large=True)
             if run_id is not None:
                 return other.send_named(make, fn, args, rest, run_id, times)
             return other.send_large(make, fn, args, rest, times)
-        tail = tail_of(times.columns(plan.expires_ns))
+        tail = tail_of(times.columns(*plan.ends))
         number = plan.number(shape_of(args, kwargs))
         client = self.client
 
@@ -255,43 +261,49 @@ class Dispatch:
         plan = self.plan(fn)
         kind = plan.kind(shape_of(args, kwargs))
         item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
-        container = graph_of_one(kind, item, times.columns(plan.expires_ns), run_id=run_id)
+        container = graph_of_one(kind, item, times.columns(*plan.ends), run_id=run_id)
         handle = make(self.client, run_id)
         self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))
         return handle
 
-    def send_keyed(
+    def send_once(
         self,
         make: Callable[..., Any],
         fn: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        key: Key,
+        once: Once,
         times: Times,
         *,
         large: bool,
     ) -> Any:
-        """Submit a single task under an idempotency key: a graph of one node, of which the engine may know already.
+        """Submit a single task that may join another: a graph of one node, of which the engine may know already.
 
         Raises:
-            BlobNeeded: A value is large, and `large` does not say that it may be written.
+            BlobNeeded: A value is large, and `large` does not say that it may be written. ConfigurationError: it is a
+            debounced call, and has times that it cannot have.
         """
         plan, client = self.plan(fn), self.client
         kind = plan.kind(shape_of(args, kwargs))
-        columns = times.columns(plan.expires_ns)
-        codec = Codec(UnwrittenBlobs()) if large else self.codec
+        if isinstance(once, Debounce):
+            columns = debounced_columns(once, times, plan.ends)
+        else:
+            columns = times.columns(*plan.ends)
+        codec = Codec(once.blobs()) if large else self.codec
         item = encode_call(codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
         told_apart = item
         if plan.pickle:
             with suppress(PayloadError):  # equal values may be pickled differently: sets, and what is shared
                 told_apart = encode_call(codec, args, kwargs, blob_key=ANY_KEY)
-        claim = key.claim(kind["handler"], kind["shape"], told_apart)
+        header = once.header(kind["handler"], kind["shape"], told_apart)
+        if large:
+            header["files"] = True
 
         def frame(seq: int) -> bytes:
             run_key, stored = f"{client.session}-{seq}", item
             if large:
                 stored = encode_call(client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_key)
-            return self._graph_frame(graph_of_one(kind, stored, columns, key=claim), run_key, seq)
+            return self._graph_frame(graph_of_one(kind, stored, columns, **header), run_key, seq)
 
         handle = make(client)
         client.send_made(handle, frame)
@@ -299,18 +311,19 @@ class Dispatch:
 
     def _split_options(
         self, plan: Plan, kwargs: dict[str, Any]
-    ) -> tuple[Dispatch, str | Key | None, Times, dict[str, Any]]:
-        """The options among the keywords, as a dispatch that has them; run id or key, times; the handler's keywords."""
+    ) -> tuple[Dispatch, str | None, Once | None, Times, dict[str, Any]]:
+        """The options among the keywords, as a dispatch that has them; run id, what it joins, times; the other ones."""
         given = {name: kwargs[name] for name in plan.own_options & kwargs.keys()}
         rest = {name: value for name, value in kwargs.items() if name not in plan.own_options}
         run_id = given.pop("run_id", None)
-        keyed = {name: given.pop(name) for name in KEY_OPTIONS & given.keys()}
-        key = key_of(keyed) if keyed else None
-        if key is not None and run_id is not None:
-            raise ConfigurationError("submit: run_id and idempotency_key exclude each other")
+        joining = {name: given.pop(name) for name in ONCE_OPTIONS & given.keys()}
+        once = once_of(joining) if joining else None
+        if once is not None and run_id is not None:
+            word = next(iter(joining))
+            raise ConfigurationError(f"submit: run_id and {word} exclude each other")
         asked = {name: given.pop(name) for name in TIME_OPTIONS & given.keys()}
         other = self.with_options(given) if given else self  # type: ignore[arg-type]  # a subset of Options
-        return other, key or run_id, times_of(asked) if asked else NO_TIMES, rest
+        return other, run_id, once, times_of(asked) if asked else NO_TIMES, rest
 
     # --- flows ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ import math
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
-from runtime.config import NS_PER_S
+from runtime.calls import UnwrittenBlobs
+from runtime.units import NS_PER_S
 
 KEY_OPTIONS: Final = frozenset({"idempotency_key", "idempotency_window"})
 KEY_BYTES_MAX: Final = 200
@@ -33,11 +34,24 @@ class Key(NamedTuple):
 
     def claim(self, handler: str, shape: str, item: bytes) -> list[Any]:
         """What the header of the submission says; `item` without the names of files."""
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (handler.encode(), shape.encode(), item):
-            digest.update(b"%d:" % len(part))
-            digest.update(part)
-        return [self.key, self.window_ns, digest.hexdigest()]
+        return [self.key, self.window_ns, digest_of(handler, shape, item)]
+
+    def header(self, handler: str, shape: str, item: bytes) -> dict[str, Any]:
+        """The same as a part of that header."""
+        return {"key": self.claim(handler, shape, item)}
+
+    def blobs(self) -> UnwrittenBlobs:
+        """Where large values go when the item is made that is looked at."""
+        return UnwrittenBlobs()
+
+
+def digest_of(handler: str, shape: str, item: bytes) -> str:
+    """What tells a call from others."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (handler.encode(), shape.encode(), item):
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def key_of(options: dict[str, Any]) -> Key | None:
@@ -46,21 +60,31 @@ def key_of(options: dict[str, Any]) -> Key | None:
     Raises:
         ConfigurationError: A value is out of range; all problems are named.
     """
+    problems = key_problems(options)
+    if problems:
+        raise ConfigurationError(f"submit: {'; '.join(problems)}")
+    key, window = options.get("idempotency_key"), options.get("idempotency_window", WINDOW_S)
+    return None if key is None else Key(key, int(window * NS_PER_S))
+
+
+def key_problems(options: dict[str, Any]) -> list[str]:
+    """What is wrong with them."""
     key, window = options.get("idempotency_key"), options.get("idempotency_window", WINDOW_S)
     problems = []
     if key is None:
         if options.get("idempotency_window") is not None:
             problems.append("idempotency_window needs an idempotency_key")
-    elif not isinstance(key, str) or not _fits(key):
+    elif not fits(key):
         problems.append(f"idempotency_key must be a string of 1 to {KEY_BYTES_MAX} bytes")
     if key is not None and not _is_window(window):
         problems.append(f"idempotency_window must be 0 to {WINDOW_S_MAX:,.0f} seconds, not {window!r}")
-    if problems:
-        raise ConfigurationError(f"submit: {'; '.join(problems)}")
-    return None if key is None else Key(key, int(window * NS_PER_S))
+    return problems
 
 
-def _fits(key: str) -> bool:
+def fits(key: object) -> bool:
+    """Whether this can be a key."""
+    if not isinstance(key, str):
+        return False
     try:
         return 1 <= len(key.encode()) <= KEY_BYTES_MAX
     except UnicodeEncodeError:

@@ -15,11 +15,11 @@ from typing import Any, Final, Self
 from actors.policy.letters import LetterFilter
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, TaskFailed
-from runtime.config import NS_PER_S
 from runtime.handle_base import Handle
 from runtime.host.handlers import with_results
 from runtime.mail.codec import Codec
 from runtime.mail.failure import exception_of, printable
+from runtime.units import NS_PER_S
 from runtime.views import Request
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

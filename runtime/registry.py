@@ -23,9 +23,10 @@ from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
 from runtime.checks import SECONDS_MAX, is_one_of, is_whole
-from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, NS_PER_S, Payloads, Priority, Retry, seconds_to_ns
+from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, Payloads, Priority, Retry
 from runtime.reference import reference_of, refuse_unstorable
-from runtime.times import EXPIRY_RULE, WAIT_RULE, is_expiry, is_wait
+from runtime.times import DEADLINE_RULE, EXPIRY_RULE, WAIT_RULE, is_expiry, is_wait
+from runtime.units import NS_PER_S, seconds_to_ns
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
 
@@ -52,6 +53,7 @@ class Options(TypedDict, total=False):
     rate_key: str | None
     rate_cost: float
     expires: float | None
+    deadline: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class TaskOptions:
         rate_cost: How many of the calls that `rate_key` allows it takes.
         expires: Seconds after its submission by which it must have started; later it fails with the kind "expired".
             For tasks that are submitted singly. None for no limit.
+        deadline: Seconds after its submission by which it must have ended, all attempts and waits included; then it is
+            stopped and fails with the kind "deadline". For tasks that are submitted singly. None for no limit.
 
     Raises:
         ConfigurationError: A value is out of range; all problems are named.
@@ -96,6 +100,7 @@ class TaskOptions:
     rate_key: str | None = None
     rate_cost: float = 1.0
     expires: float | None = None
+    deadline: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.retry, int):
@@ -118,6 +123,7 @@ class TaskOptions:
             (self.rate_key is None or is_name(self.rate_key), f"rate_key: {NAME_RULE}"),
             (is_cost(self.rate_cost), RATE_COST_RULE),
             (self.expires is None or is_expiry(self.expires), EXPIRY_RULE),
+            (self.deadline is None or is_expiry(self.deadline), DEADLINE_RULE),
         )
         problems = [text for holds, text in checks if not holds]
         if problems:
@@ -136,10 +142,11 @@ class TaskOptions:
         """These options.
 
         Raises:
-            ConfigurationError: They have an expiry, which would be passed over in silence here.
+            ConfigurationError: They have an expiry or a deadline, which would be passed over in silence here.
         """
-        if self.expires is not None:
-            raise ConfigurationError(f"expires is for tasks that are submitted singly, not for {what}")
+        for name in ("expires", "deadline"):
+            if getattr(self, name) is not None:
+                raise ConfigurationError(f"{name} is for tasks that are submitted singly, not for {what}")
         return self
 
     def with_changes(self, changes: Options) -> TaskOptions:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from actors.policy.recurrence import jitter_of
 from actors.protocol import limits
@@ -24,11 +24,11 @@ from actors.protocol.moments import moment
 from actors.protocol.states import RunState
 from actors.schedule import Schedule, refuse_wrong_times, row_of
 from runtime.calls import BlobNeeded, encode_call, shape_of
-from runtime.config import NS_PER_S
 from runtime.dispatch import Dispatch, graph_of_one, with_partial
 from runtime.flow import Flow
 from runtime.host.calendar import ZoneCalendar, zone_of
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, positional_names
+from runtime.units import NS_PER_S
 from runtime.views import Request
 
 CatchUp = Literal["latest", "none", "all"]
@@ -173,9 +173,10 @@ def ask_schedule(
     wire = {**plan, "every_ns": every, "jitter_ns": jitter}
     del wire["every"], wire["jitter"]
     problems: list[str] = []
-    graph, handler, expires_ns = b"", "", None
+    graph, handler = b"", ""
+    ends: Ends = ()
     try:
-        graph, handler, expires_ns = _runs(dispatch, fn, args, options)
+        graph, handler, ends = _runs(dispatch, fn, args, options)
     except ConfigurationError as wrong:
         problems.append(wrong.message)
     asked = {
@@ -183,7 +184,7 @@ def ask_schedule(
         "plan": wire,
         "graph": binascii.b2a_base64(graph or graph_of_one({"name": ""}, b"null", []), newline=False).decode(),
         "handler": handler or "-",
-        "expires_ns": expires_ns,
+        "ends": ends,
     }
     try:
         refuse_wrong_times(Schedule.of(asked), ZoneCalendar(), time.time_ns())
@@ -227,15 +228,18 @@ def row_from_log(schedule: Schedule, *, paused: bool) -> dict[str, Any]:
     return {**row_of(schedule), "paused": paused, "next_due_ns": due, "next_start_ns": starts, "trouble": trouble}
 
 
-def _runs(dispatch: Dispatch, fn: Any, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[bytes, str, int | None]:
-    """What is run, as a container; what to call it; and after how long it expires."""
+Ends: TypeAlias = tuple[int | None, ...]
+
+
+def _runs(dispatch: Dispatch, fn: Any, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[bytes, str, Ends]:
+    """What is run, as a container; what to call it; and after how long it expires, and must have ended."""
     if isinstance(fn, Flow):
         if args or options:
             raise ConfigurationError("a flow takes no arguments; options belong to its tasks or to Flow(name, ...)")
         DEFAULT_OPTIONS.with_changes(dispatch.changes).without_expiry("flows")
         if fn.has_large_values:
             raise ConfigurationError(_LARGE)
-        return fn.container(dispatch.client.codec, "", dispatch.config.node_type_for), f"flow {fn.name}", None
+        return fn.container(dispatch.client.codec, "", dispatch.config.node_type_for), f"flow {fn.name}", ()
     fn, args, named = with_partial(fn, args, {}) if type(fn) is functools.partial else (fn, args, {})
     given, rest = _split(fn, options)
     plan = (dispatch.with_options(given) if given else dispatch).plan(fn)
@@ -245,7 +249,7 @@ def _runs(dispatch: Dispatch, fn: Any, args: tuple[Any, ...], options: dict[str,
         item = encode_call(dispatch.codec, args, kwargs, pickle=plan.pickle, blob_key="?")
     except BlobNeeded:
         raise ConfigurationError(_LARGE) from None
-    return graph_of_one(kind, item, []), kind["handler"], plan.expires_ns
+    return graph_of_one(kind, item, []), kind["handler"], plan.ends
 
 
 def _split(fn: Callable[..., Any], options: dict[str, Any]) -> tuple[Options, dict[str, Any]]:

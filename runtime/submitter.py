@@ -59,9 +59,23 @@ class Submitter(SubmitterBase):
     @overload
     def submit(self, fn: Fn[R], /, *args: Any, expires: float | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
+    def submit(
+        self, fn: AsyncFn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any
+    ) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: AsyncFn[R], /, *args: Any, unique: bool | str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: AsyncFn[R], /, *args: Any, debounce: float | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
     def submit(self, fn: AsyncFn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: Fn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: Fn[R], /, *args: Any, unique: bool | str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: Fn[R], /, *args: Any, debounce: float | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit(self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
@@ -83,6 +97,8 @@ class Submitter(SubmitterBase):
                 takes any keyword; `rt.options(...)` never mixes the two. So are `delay` (seconds), `due` (a datetime
                 with a time zone) and `expires` (seconds): a single task starts not before the first or the second, and
                 fails with the kind "expired" when it has not started by the third, which counts from this call.
+                `deadline` (seconds from this call, or a datetime with a time zone) is by when it must have ended, over
+                all attempts and waits: then it is stopped and fails with the kind "deadline".
                 A run id is chosen once per state folder: it makes a submission that is repeated after a crash fail with
                 DuplicateRun, and `rt.handle(run_id)` finds the run.
                 `idempotency_key` makes a repeated submission of a single task start nothing: within
@@ -91,6 +107,13 @@ class Submitter(SubmitterBase):
                 Its end counts whatever it is: a result, a failure, "expired", a cancel. What the key stands for is
                 forgotten by `idempotency_window=0`, which starts the task anew. Large values that go to files are taken
                 to be the same; options are not compared.
+                `unique=True` is for one at a time: while a task of the same handler and arguments that was submitted so
+                waits or runs, the handle that is returned is one of that task; when it has ended, the next call starts
+                anew. `unique="key"` tells them by the key only.
+                `debounce=` seconds collapses calls: the task starts so long after the latest of them, with that call's
+                arguments and options, and all of their handles are of that one task. They belong together by
+                `debounce_key`, or by the handler; `debounce_max` seconds after the first it starts anyway (a day, where
+                nothing is said). A cancel by any of these handles is one for all.
 
         Returns:
             Its handle. A full engine makes this call wait.
@@ -150,10 +173,28 @@ class Submitter(SubmitterBase):
     def submit_nowait(self, fn: Fn[R], /, *args: Any, expires: float | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit_nowait(
+        self, fn: AsyncFn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any
+    ) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(
+        self, fn: AsyncFn[R], /, *args: Any, unique: bool | str | None, **kwargs: Any
+    ) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: AsyncFn[R], /, *args: Any, debounce: float | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(
         self, fn: AsyncFn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any
     ) -> TaskHandle[R]: ...
     @overload
     def submit_nowait(self, fn: AsyncFn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(
+        self, fn: Fn[R], /, *args: Any, deadline: float | datetime | None, **kwargs: Any
+    ) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: Fn[R], /, *args: Any, unique: bool | str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: Fn[R], /, *args: Any, debounce: float | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit_nowait(self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload

@@ -294,8 +294,8 @@ class InlineEngine:
         while (asked := self._asked.get()) is not None:
             if self._status is None:
                 run, kind, node, attempt, item = asked
-                if run.state[node] == CANCELLING:
-                    self._told.append(self._runner.cancelled(run, node))
+                if run.state[node] == CANCELLING or node in run.rare.overdue:
+                    self._told.append(self._runner.stopped(run, node))
                 else:
                     self._running = [RunningNode(run, node, 0, os.getpid(), time.monotonic_ns())]
                     self._told.extend(self._runner.run(run, kind, node, attempt, item))
@@ -331,9 +331,12 @@ class InlineRunner:
             return [done]
         return [msg.Spawned(run, node, orjson.loads(spawned[1:])[3], spawned[1:]), done]
 
-    def cancelled(self, run: Run, node: int) -> msg.AttemptFailed:
-        """What is said of a task that was cancelled before it ran."""
-        failure = failure_of(AttemptCancelled("cancelled before it started"), FailureKind.CANCELLED, self.codec)
+    def stopped(self, run: Run, node: int) -> msg.AttemptFailed:
+        """What is said of a task that was cancelled, or whose deadline passed, before it ran."""
+        if run.state[node] == CANCELLING:
+            failure = failure_of(AttemptCancelled("cancelled before it started"), FailureKind.CANCELLED, self.codec)
+        else:
+            failure = failure_of(AttemptTimeout("its deadline passed before it started"), "deadline", self.codec)
         now_ns = time.monotonic_ns()
         return msg.AttemptFailed(run, node, failure, os.getpid(), now_ns, now_ns)
 

@@ -1,7 +1,8 @@
-"""Options of time of a single task: `delay`, `due` and `expires`, as they are asked for and as they travel.
+"""Options of time of a single task: `delay`, `due`, `expires` and `deadline`, as they are asked for and as they travel.
 
 What is asked for in seconds counts from the call; the frame that is sent has times of the wall clock, so that it means
-the same when it is sent again to a new engine: [..., due, expires, whether due is a time of day and not an interval].
+the same when it is sent again to a new engine: [..., due, expires, whether due is a time of day and not an interval,
+deadline, whether that is one].
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
-from runtime.config import NS_PER_S
+from runtime.units import NS_PER_S
 
-TIME_OPTIONS: Final = frozenset({"delay", "due", "expires"})
+TIME_OPTIONS: Final = frozenset({"delay", "due", "expires", "deadline"})
 WAIT_S_MAX: Final = 100 * 366 * 86_400.0
 """Longest delay and expiry: a century. More is a mistake in a unit, and has to fit into 63 bits of nanoseconds."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,30 +23,41 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Times(NamedTuple):
-    """What was asked for, in nanoseconds: a delay or a time of day, and how long after the call no attempt starts."""
+    """What was asked for, in nanoseconds: a delay or a time of day, how long after the call no attempt starts, and by
+    when it must have ended, as an interval or a time of day."""
 
     delay_ns: int | None = None
     due_ns: int | None = None
     expires_ns: int | None = None
+    deadline_ns: int | None = None
+    ends_ns: int | None = None
 
-    def columns(self, expires_ns: int | None) -> list[int | None]:
+    def columns(self, expires_ns: int | None = None, deadline_ns: int | None = None) -> list[int | None]:
         """The columns of a row, as of now; empty when there are no times.
 
         Args:
             expires_ns: The task's own option, where the call has none.
+            deadline_ns: Likewise.
 
         Raises:
-            ConfigurationError: It would expire before it is due.
+            ConfigurationError: It would expire, or have to end, before it is due.
         """
         expires_ns = expires_ns if self.expires_ns is None else self.expires_ns
+        deadline_ns = deadline_ns if self.deadline_ns is None else self.deadline_ns
         now_ns = time.time_ns()
         due = self.due_ns if self.delay_ns is None else now_ns + self.delay_ns
         expires = None if expires_ns is None else now_ns + expires_ns
+        ends = self.ends_ns
+        if ends is None and deadline_ns is not None:
+            ends = now_ns + deadline_ns
         if due is not None and expires is not None and expires <= due:
             raise ConfigurationError("the task would expire before it is due: expires counts from the submission")
-        if self.due_ns is not None:
-            return [due, expires, 1]
-        return [due, expires] if expires is not None else [due] if due is not None else []
+        if due is not None and ends is not None and ends <= due:
+            raise ConfigurationError("the task would have to end before it is due: deadline counts from the submission")
+        columns = [due, expires, None if self.due_ns is None else 1, ends, None if self.ends_ns is None else 1]
+        while columns and columns[-1] is None:
+            columns.pop()
+        return columns
 
 
 NO_TIMES: Final = Times()
@@ -57,20 +69,21 @@ def times_of(options: dict[str, Any]) -> Times:
     Raises:
         ConfigurationError: A value is out of range; all problems are named.
     """
-    delay, due, expires = (options.get(name) for name in ("delay", "due", "expires"))
+    delay, due, expires, deadline = (options.get(name) for name in ("delay", "due", "expires", "deadline"))
+    ends_at = deadline if isinstance(deadline, datetime) else None
     checks = (
         (delay is None or is_wait(delay), f"delay must be 0 to {WAIT_S_MAX:,.0f} seconds, not {delay!r}"),
         (delay is None or due is None, "delay and due exclude each other"),
         (due is None or (isinstance(due, datetime) and due.utcoffset() is not None), _due_rule(due)),
         (expires is None or is_expiry(expires), EXPIRY_RULE),
+        (ends_at is None or ends_at.utcoffset() is not None, f"deadline must have a time zone; {deadline!r} has none"),
+        (deadline is None or ends_at is not None or is_expiry(deadline), DEADLINE_RULE),
     )
     problems = [text for holds, text in checks if not holds]
     if problems:
         raise ConfigurationError(f"submit: {'; '.join(problems)}")
-    due_ns = None if due is None else (due - _EPOCH) // _MICROSECOND * 1000
-    if due_ns is not None and due_ns > time.time_ns() + WAIT_S_MAX * NS_PER_S:
-        raise ConfigurationError(f"submit: due must be within a century, not {due}")
-    return Times(_ns(delay), due_ns, _ns(expires))
+    interval = None if ends_at is not None else deadline
+    return Times(_ns(delay), _moment_ns("due", due), _ns(expires), _ns(interval), _moment_ns("deadline", ends_at))
 
 
 def tail_of(columns: list[int | None]) -> bytes:
@@ -80,10 +93,11 @@ def tail_of(columns: list[int | None]) -> bytes:
 
 WAIT_RULE: Final = f"0 to {WAIT_S_MAX:,.0f} seconds"
 EXPIRY_RULE: Final = f"expires must be above 0 and at most {WAIT_S_MAX:,.0f} seconds"
+DEADLINE_RULE: Final = f"deadline must be above 0 and at most {WAIT_S_MAX:,.0f} seconds"
 
 
 def is_expiry(value: object) -> bool:
-    """Whether a task may be asked to expire after this."""
+    """Whether a task may be asked to expire, or to have ended, after this."""
     return is_wait(value) and value > 0  # type: ignore[operator]  # it is a number
 
 
@@ -102,3 +116,12 @@ def _due_rule(due: object) -> str:
 
 def _ns(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * NS_PER_S)
+
+
+def _moment_ns(name: str, moment: datetime | None) -> int | None:
+    if moment is None:
+        return None
+    at_ns = (moment - _EPOCH) // _MICROSECOND * 1000
+    if at_ns > time.time_ns() + WAIT_S_MAX * NS_PER_S:
+        raise ConfigurationError(f"submit: {name} must be within a century, not {moment}")
+    return at_ns

@@ -1,4 +1,4 @@
-"""Delay before the next attempt: exponential backoff, full jitter.
+"""Whether, when and in which class an attempt that failed is tried again: exponential backoff, full jitter.
 
 Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015 ("full jitter": uniform between 0 and the bound).
 The draw comes from a hash of what is retried, so the same inputs give the same decision (guarantee G10) while tasks
@@ -7,7 +7,7 @@ that fail together still spread out.
 
 from __future__ import annotations
 
-from actors.protocol.kinds import RetryPolicy
+from actors.protocol.kinds import PRIORITIES, RetryPolicy
 
 _MASK = (1 << 64) - 1
 
@@ -30,3 +30,9 @@ def delay_ns(policy: RetryPolicy, attempt: int, seed: int) -> int:
 def retries(policy: RetryPolicy, failure_kind: str, attempt: int) -> bool:
     """Whether a failure of this kind at this attempt is tried again."""
     return attempt < policy.attempts_max and failure_kind in policy.on
+
+
+def next_class(policy: RetryPolicy, class_: int, attempt: int) -> int:
+    """Class of what follows failed attempt number `attempt` of a task of class `class_`: that, or the next one down."""
+    lowers = 0 < policy.lower_after <= attempt
+    return min(class_ + lowers, len(PRIORITIES) - 1)

@@ -50,7 +50,7 @@ class Revoke(NamedTuple):
 
 
 class AskCancel(NamedTuple):
-    """Cooperative stop of one running attempt: reason 1 cancel, 2 timeout."""
+    """Cooperative stop of one running attempt: reason 1 cancel, 2 timeout, 3 deadline."""
 
     worker: int
     serial: int

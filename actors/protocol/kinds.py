@@ -38,7 +38,8 @@ RATE_COST_RULE: Final = f"rate_cost must be above 0 and at most {RATE_COST_MAX:,
 class RetryPolicy:
     """When a failed attempt is tried again: exponential backoff with full jitter.
 
-    `on` holds the failure kinds that are retried; times are nanoseconds.
+    `on` holds the failure kinds that are retried; times are nanoseconds. After `lower_after` failed attempts, and after
+    each further one, the task goes one priority class down; 0: never. On the wire only where it is set, as `SHARING`.
     """
 
     attempts_max: int = 1
@@ -47,6 +48,7 @@ class RetryPolicy:
     factor: float = 2.0
     jitter: bool = True
     on: frozenset[str] = frozenset({"error", "timeout", "crash", "memory"})
+    lower_after: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +100,7 @@ class Kind:
                     factor=retry.get("factor", 2.0),
                     jitter=retry.get("jitter", True),
                     on=frozenset(retry.get("on", ("error", "timeout", "crash", "memory"))),
+                    lower_after=int(retry.get("lower_after", 0)),
                 ),
                 crashes_max=data.get("poison") or limits.POISON_CRASHES_MAX,
                 priority=PRIORITIES.index(data.get("priority", "normal")),

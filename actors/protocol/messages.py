@@ -48,7 +48,7 @@ class TasksSubmitted(NamedTuple):
     """Consecutive single tasks that piled up: `tasks` holds [seq, kind number, item], `raw` the same as JSON.
 
     A task with times has more columns, null or at the end missing where there is none: [..., when it is due, when it
-    expires (wall clock), whether due is a time of day and not an interval].
+    expires (wall clock), whether due is a time of day and not an interval, deadline (wall clock), whether that is one].
     """
 
     session: str

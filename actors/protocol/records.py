@@ -50,6 +50,8 @@ class RecordType(IntEnum):
     """A run, or one task of a bundle, was given another priority class."""
     SCHEDULE = 14
     """A schedule: what it is, that it is gone, or what was decided about a due time without starting a run."""
+    DEBOUNCE = 15
+    """A debounced call that took the place of an earlier one; see `actors.once`."""
     DEAD = 17
     """Nodes that ended without success go again, or were discarded as dead letters."""
 

@@ -205,6 +205,7 @@ class FailureKind(StrEnum):
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
     EXPIRED = "expired"
+    DEADLINE = "deadline"
 
 
 class TriggerRule(StrEnum):

@@ -104,7 +104,8 @@ class AttemptRunner:
         context: TaskContext | None = None
         if handler.context_arg is not None:
             attempt = group.attempts[at] if group.attempts else 1
-            context = TaskContext(_ContextLink(self._station, self._stopper, place, handler, attempt, started_ns))
+            ends_ns = deadline_of(group, at, handler.timeout_ns, started_ns)
+            context = TaskContext(_ContextLink(self._station, self._stopper, place, attempt, ends_ns))
             insert_context(handler, args, kwargs, context)
         try:
             value = handler.fn(*args, **kwargs)
@@ -194,12 +195,10 @@ class AttemptRunner:
 class _ContextLink:
     """What a TaskContext knows and may do; see `runtime.context.AttemptView`."""
 
-    def __init__(
-        self, station: Station, stopper: Stopper, place: Place, handler: Handler, attempt: int, started_ns: int
-    ) -> None:
+    def __init__(self, station: Station, stopper: Stopper, place: Place, attempt: int, deadline_ns: int | None) -> None:
         self.place = place
         self.attempt = attempt
-        self.deadline_ns = started_ns + handler.timeout_ns if handler.timeout_ns is not None else None
+        self.deadline_ns = deadline_ns
         self.codec = station.codec
         self.node_types: list[str] = list(station.config.get("node_type_names") or ())
         self._station = station
@@ -245,6 +244,14 @@ def arguments(station: Station, handler: Handler, item: Any, plain: bool) -> tup
         return list(item) if plain else codec.decode_list(item), {}
     except Exception as broken:
         raise PayloadRefused("the arguments cannot be read") from broken
+
+
+def deadline_of(group: WorkGroup, at: int, timeout_ns: int | None, started_ns: int) -> int | None:
+    """When an attempt is stopped: at its timeout or the deadline of its task, whichever is first; None for neither."""
+    ends_ns = (group.ends_ns[at] or None) if group.ends_ns else None
+    if timeout_ns is None:
+        return ends_ns
+    return started_ns + timeout_ns if ends_ns is None else min(ends_ns, started_ns + timeout_ns)
 
 
 def insert_context(handler: Handler, args: list[Any], kwargs: dict[str, Any], context: TaskContext) -> None:

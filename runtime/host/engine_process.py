@@ -22,6 +22,7 @@ import orjson
 import uvloop
 
 from actors.core import EngineCore
+from actors.once import folders
 from actors.persister import Persister
 from actors.protocol import limits
 from actors.protocol.errors import InternalError, MainspringError
@@ -98,7 +99,8 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS)
         opened = {"pid": os.getpid(), "durability": config["durability"]}
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
-        known = {run.key for book in (scheduler.book.live, scheduler.book.finished) for run in book.values()}
+        runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
+        known = {name for run in runs for name in folders(run)}
         blobs.sweep(known.__contains__)
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
         recovery = {**found, **_summary(report)}

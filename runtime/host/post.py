@@ -107,10 +107,13 @@ class WorkerPost(Post):
         """Send the work of this turn as one frame, or several where it would be too large."""
         if not self.leases:
             return
-        groups = [
+        groups: list[list[Any]] = [
             [e.serial, e.run.no, e.run.key, e.kind.no, packed(e.nodes), e.attempts or 0, e.items, e.kind.priority]
             for e in self.leases
         ]
+        for group, lease in zip(groups, self.leases, strict=True):
+            if ends := lease.run.rare.deadlines:
+                group.append([ends.get(node, 0) for node in lease.nodes])
         self.leases = []
         self._send_groups(groups)
 
@@ -157,12 +160,13 @@ class WorkerPost(Post):
 
 def _halved(group: list[Any]) -> list[list[Any]]:
     """One group of several tasks as two."""
-    serial, run_no, key, kind_no, nodes, attempts, items, lane = group
+    serial, run_no, key, kind_no, nodes, attempts, items, lane, *ends = group
     nodes = unpacked(nodes, len(items))
     half = len(items) // 2
 
     def part(start: int, stop: int) -> list[Any]:
         tries: Sequence[int] | int = attempts[start:stop] if attempts else 0
-        return [serial + start, run_no, key, kind_no, packed(nodes[start:stop]), tries, items[start:stop], lane]
+        late = [column[start:stop] for column in ends]
+        return [serial + start, run_no, key, kind_no, packed(nodes[start:stop]), tries, items[start:stop], lane, *late]
 
     return [part(0, half), part(half, len(items))]

@@ -49,6 +49,7 @@ _ROOM_S: Final = 1.0
 _STOP_SIGNALS: Final[dict[int, tuple[type[ControlSignal], str]]] = {
     1: (AttemptCancelled, "the attempt was cancelled"),
     2: (AttemptTimeout, "the attempt ran over its timeout"),
+    3: (AttemptTimeout, "the attempt ran over the deadline of its task"),
 }
 
 
@@ -115,9 +116,12 @@ class Station:
         letter, body = message[:1], orjson.loads(memoryview(message)[1:])
         if letter == b"L":
             plain, accept = Codec.plain(message), self.desk.accept
-            for serial, run_no, run_key, kind_no, nodes, attempts, items, lane in body:
+            for serial, run_no, run_key, kind_no, nodes, attempts, items, lane, *ends in body:
                 nodes = unpacked(nodes, len(items))
-                accept(WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain, lane))
+                group = WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain, lane)
+                if ends:
+                    group.ends_ns = ends[0]
+                accept(group)
         elif letter == b"K":
             self._kinds[body[0]] = body[1]
             self._handlers.pop(body[0], None)

@@ -39,7 +39,7 @@ import orjson
 from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
-from runtime.host.attempts import ROOM_S, arguments, encode_result, insert_context, new_loop
+from runtime.host.attempts import ROOM_S, arguments, deadline_of, encode_result, insert_context, new_loop
 from runtime.host.handlers import Handler
 from runtime.host.housekeeping import end_own_group
 from runtime.host.results import SCALARS, Place
@@ -249,9 +249,9 @@ class AsyncWorker:
                 raise stop_signal(attempt.reason)
             handler = self.station.known_handler(group.kind_no) or self.station.find_handler(group.kind_no)
             attempt.handler = handler
+            attempt.deadline_ns = deadline_of(group, at, handler.timeout_ns, started_ns)
             if handler.timeout_ns is not None:
-                attempt.deadline_ns = started_ns + handler.timeout_ns
-                self._timeouts.add(group.kind_no, attempt.deadline_ns, place.serial)
+                self._timeouts.add(group.kind_no, started_ns + handler.timeout_ns, place.serial)
             args, kwargs = arguments(self.station, handler, group.items[at], group.plain)
             if handler.context_arg is not None:
                 context = TaskContext(attempt)

@@ -10,6 +10,7 @@ import os
 import signal
 from typing import Any, Final
 
+from runtime import TaskContext
 from tests.scenarios.handlers import first_holds, note, wait_for
 
 IMPORTED: Final = """
@@ -49,6 +50,17 @@ def die_unless(path: str, word: str, up: str) -> str:
     if not os.path.exists(up):
         os.kill(os.getpid(), signal.SIGKILL)
     return word
+
+
+def note_beginning(path: str, text: str) -> str:
+    """Note how a text begins."""
+    note(path, text[:3])
+    return text[:3]
+
+
+def time_left(context: TaskContext) -> float:
+    """Seconds until the attempt is stopped."""
+    return context.remaining() or 0.0
 
 
 class HeldArgument:

@@ -5,8 +5,11 @@
 - G3: executions of a node have ascending attempt numbers unless the earlier one never ended.
 - G4: a node is executed only with its rule met, and with exactly its parents' results.
 - What somebody asked to go again may be told another end, unless it had succeeded.
-- A task with a time is not executed before it, nor begun when it has expired; only what may expire does.
+- A task with a time is not executed before it, nor begun when it has expired or its deadline has passed; only what may
+  expire does, and only what has a deadline fails for one.
+- A retry has the class of the first attempt, or as many classes below as its kind asks for.
 - A submission that repeats another under its key is never executed, and is told that it stands for that one.
+- Of a unique task one is open at a time. A debounced task has the arguments of the latest call that stands for it.
 - G5: leases at a worker stay within the stated bound.
 - In the end: each node's state follows from its parents' states, its own plan and the cancels that were asked.
 """
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core import EngineCore
 from actors.protocol import limits
+from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import NodeState
 from actors.scheduler import Scheduler
 
@@ -58,6 +62,7 @@ class Oracle:
         )
         if not submission.revived:
             self._check_times(submission, user, lease.claimed_wall_ns)
+            self._check_class(submission, user, lease)
         inputs = submission.inputs(node)
         if inputs is not None:
             values = lease.item
@@ -70,10 +75,23 @@ class Oracle:
         if lease.attempt <= submission.fails.get(node, 0):
             return "error", f"planned failure {lease.attempt}"
         value = value_of(submission, node, lease.item if inputs is not None else [])
+        if submission.joins:
+            value = lease.item
         user.values[key] = value
         if node in submission.spawns:
             return "spawn", (submission.spawns[node], value)
         return "ok", value
+
+    @staticmethod
+    def _check_class(submission: Submission, user: User, lease: Lease) -> None:
+        if submission.columns is not None or submission.joins or lease.run.rare.classes:
+            return
+        first, lower_after = submission.kind_no - 1, user.lower_after[submission.kind_no - 1]
+        down = max(0, lease.attempt - lower_after) if lower_after else 0
+        expected = min(first + down, len(PRIORITIES) - 1)
+        assert lease.kind.priority == expected, (
+            f"attempt {lease.attempt} of {submission.seq} has class {lease.kind.priority}, not {expected}"
+        )
 
     @staticmethod
     def _check_times(submission: Submission, user: User, claimed_wall_ns: int) -> None:
@@ -83,6 +101,9 @@ class Oracle:
         if submission.expires_ns and not user.world.jumps:
             late_ns = claimed_wall_ns - submission.expires_ns
             assert late_ns <= EXPIRY_SLACK_NS, f"{submission.seq} is claimed {late_ns} ns after it expired"
+        if submission.ends_ns and not user.world.jumps:
+            late_ns = claimed_wall_ns - submission.ends_ns
+            assert late_ns <= EXPIRY_SLACK_NS, f"{submission.seq} is claimed {late_ns} ns after its deadline"
 
     def recovered(self, scheduler: Scheduler, user: User) -> None:
         """After a recovery: nothing acknowledged is missing, nothing told is undone."""
@@ -100,9 +121,12 @@ class Oracle:
             assert found == state, f"{(seq, node)} was told {state}, recovered as {found}"
             assert state != OK or run.results[at] == value
 
-    def check_scheduler(self, core: EngineCore) -> None:
-        """Between the actors: what is leased is in a book, what is ready is in a queue."""
+    def check_scheduler(self, core: EngineCore, user: User) -> None:
+        """Between the actors: what is leased is in a book, what is ready is in a queue, what is unique is open once."""
         scheduler = core.scheduler
+        names = [user.submissions[run.seq].joins for run in scheduler.book.live.values() if run.is_graph]
+        unique = [name for name in names if name.startswith("unique")]
+        assert len(unique) == len(set(unique)), f"these are open: {sorted(unique)}"
         leased = sum(
             run.state.count(int(s))
             for run in scheduler.book.live.values()
@@ -125,8 +149,12 @@ class Oracle:
     def final(self, user: User) -> None:
         """Everything ended: is every state explained?"""
         for submission in user.submissions.values():
-            for node in range(0 if submission.repeats else submission.size):
+            for node in range(0 if submission.seq in user.stands else submission.size):
                 self._explain(submission, node, user)
+            if submission.joins.startswith("debounce") and submission.seq not in user.stands:
+                state, value = user.final[(submission.seq, 0)]
+                calls = [submission.seq, *(seq for seq, first in user.stands.items() if first == submission.seq)]
+                assert state != OK or value == max(calls), f"{submission.seq} ran with {value} after calls {calls}"
 
     def _explain(self, submission: Submission, node: int, user: User) -> None:
         key = (submission.seq, node)
@@ -148,6 +176,8 @@ class Oracle:
             assert met, f"{key} is {state} although its rule {rule} is not met by {parents}"
         if key in user.expired:
             assert submission.expires_ns, f"{key} expired although it never does"
+        elif key in user.overdue:
+            assert submission.ends_ns, f"{key} failed for a deadline that it does not have"
         elif state == FAILED and not submission.revived:
             assert submission.fails.get(node, 0) or user.world.chances.crash or user.world.chances.hang, (
                 f"{key} failed without a cause"

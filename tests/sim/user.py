@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 RULES = ("all_succeeded", "all_succeeded", "all_succeeded", "all_done", "any_succeeded", "none_failed")
 
 
+RETRY = {"max_attempts": 3, "base_ns": 1_000_000, "cap_ns": 5_000_000}
 SPAWNED = 1_000_000
 """Stands for the number of a node that a task added; above any that was submitted."""
 
 
 def kind(shape: str, rule: str = "all_succeeded", **more: Any) -> dict[str, Any]:
     """A task kind with retries fast enough for a simulation."""
-    retry = {"max_attempts": 3, "base_ns": 1_000_000, "cap_ns": 5_000_000}
     return {
         "handler": "m:f",
         "node_type": "default",
         "shape": shape,
         "trigger": rule,
-        "retry": retry,
+        "retry": RETRY,
         "timeout_ns": 100_000_000,
         **more,
     }
@@ -64,11 +64,15 @@ class Submission:
     due_ns: int = 0
     expires_ns: int = 0
     appointed: bool = False
+    ends_ns: int = 0
+    ends_at: bool = False
     kind_no: int = 1
     revived: bool = False
     """Whether somebody asked that what did not succeed of it goes again."""
     repeats: int = 0
     """Number of the submission that it repeats under the same key."""
+    joins: str = ""
+    """What it may join: a unique task, or a debounced call, of a name."""
 
     def inputs(self, node: int) -> list[int] | None:
         """Data parents in argument order; None where the item is not made of results."""
@@ -103,11 +107,17 @@ class User:
         self.operator = Operator(self, world.seed)
         self.planner = Planner(self, world.seed)
         self._sharing = [sharing(self._classes) for _ in PRIORITIES]
+        lowers = Random(f"lowers {world.seed}")
+        self.lower_after = [lowers.choice((0, 0, 1, 2)) for _ in PRIORITIES]
+        """From which retry on tasks of a class go down."""
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
         self._sent = 0
-        self._stands: set[int] = set()
+        self.stands: dict[int, int] = {}
+        """Submissions that started nothing, and the number of the one that they stand for."""
+        self.overdue: set[tuple[int, int]] = set()
         self._times = Random(f"times {world.seed}")
+        self._deadlines = Random(f"deadlines {world.seed}")
         self._queue: Queue | None = None
         self._next_query = 1
         self._cancels: dict[int, tuple[Submission, int | None]] = {}
@@ -122,14 +132,16 @@ class User:
             due += self._random.randrange(3_000_000)
             self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
         self._plain = len(self.submissions)
-        self._begin_keyed()
+        self._begin_joining(self._begin_keyed())
         for _ in range(self._random.choice((0, 1, 3))):
             self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
         self.operator.begin(self.world.clock.now_ns)
         self.planner.begin(self.world.clock.now_ns)
 
-    def _begin_keyed(self) -> None:
-        """After the others, and while they run: submissions under two keys, most of them for the second time."""
+    def _begin_keyed(self) -> int:
+        """After the others, and while they run: submissions under two keys, most of them for the second time.
+
+        Returns when the last one is sent."""
         due, firsts = self.world.clock.now_ns + 3_000_000 * self._plain, {}
         for seq in range(self._plain + 1, self._plain + 1 + self._keys.randrange(7)):
             key = self._keys.choice("ab")
@@ -142,6 +154,31 @@ class User:
             firsts.setdefault(key, seq)
             due += self._keys.randrange(10_000_000)
             self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+        return due
+
+    def _begin_joining(self, due: int) -> None:
+        """After those: unique tasks and debounced calls of a few names, some of which are cancelled."""
+        clock, random = self.world.clock, Random(f"joining {self.world.seed}")
+        first = len(self.submissions) + 1
+        for seq in range(first, first + random.choice((0, 3, 10))):
+            word, name = random.choice(("unique", "debounce")), random.choice("ab")
+            builder = GraphBuilder()
+            builder.add(0, item=b"%d" % seq)
+            header: dict[str, Any] = {"kinds": [kind("one", node_type=random.choice(("default", "io")))], word: name}
+            if word == "debounce":
+                wait_ns = random.randrange(500_000, 8_000_000)
+                header[word] = [name, wait_ns, wait_ns + random.randrange(10_000_000)]
+            columns = builder.finish()
+            message = msg.GraphSubmitted(self.session, seq, header, columns, encode(columns, header))
+            self.submissions[seq] = Submission(seq, message, 1, joins=f"{word} {name}")
+            due += random.randrange(5_000_000)
+            clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+            if random.random() < 0.15:
+                clock.at(due + random.randrange(10_000_000), lambda seq=seq: self._cancel_whole(seq))  # type: ignore[misc]
+
+    def _cancel_whole(self, seq: int) -> None:
+        if self._queue is not None:
+            self._cancel(self.submissions[seq], None)
 
     def will_go_again(self, seqs: list[int], *, mended: bool) -> None:
         """Somebody is about to ask that these go again; `mended`: handlers do not fail any more as it was planned."""
@@ -163,7 +200,6 @@ class User:
         kind_no = self._classes.randrange(len(PRIORITIES)) + 1
         if what == "task":
             submission = Submission(seq, None, 1)
-            submission.kind_no = kind_no
         elif what == "map":
             size = self._random.randrange(1, 20)
             items = list(range(size))
@@ -172,6 +208,7 @@ class User:
             )
         else:
             submission = self._invent_graph(seq)
+        submission.kind_no = kind_no
         for node in range(submission.size):
             if self._random.random() < 0.15:
                 submission.fails[node] = self._random.choice((1, 1, 2, 9))
@@ -219,6 +256,10 @@ class User:
             submission.expires_ns = wall_ns + expires
         if due is not None or expires is not None:
             row += [submission.due_ns or None, submission.expires_ns or None, int(submission.appointed)]  # type: ignore[list-item]
+        if self._deadlines.random() < 0.4:
+            submission.ends_ns = wall_ns + self._deadlines.choice((100_000, 2_000_000, 20_000_000, 200_000_000))
+            submission.ends_at = self._deadlines.random() < 0.5
+            row += [None] * (6 - len(row)) + [submission.ends_ns, int(submission.ends_at)]  # type: ignore[list-item]
         return msg.TasksSubmitted(self.session, [row], orjson.dumps([row]))
 
     def note_due(self) -> None:
@@ -251,7 +292,9 @@ class User:
         open_seq = min((n for n, s in self.submissions.items() if s.revived or not self._complete(n)), default=0)
         queue.post(msg.SessionOpened(self.session, open_seq))
         for number, priority in enumerate(PRIORITIES, 1):
-            more = self._sharing[number - 1]
+            more = dict(self._sharing[number - 1])
+            if lower_after := self.lower_after[number - 1]:
+                more["retry"] = {**RETRY, "lower_after": lower_after}
             queue.post(msg.KindDefined(self.session, number, kind("one", priority=priority, **more)))
         self._greeting = queue
 
@@ -296,8 +339,9 @@ class User:
                     self._note_loose(seq, node, ("succeeded", value))
         elif tell.frame == "F":
             for seq, node, state, failure in body:
-                if failure["kind"] == "expired":
-                    self.expired.add((seq, 0 if node is None else node))
+                if failure["kind"] in ("expired", "deadline"):
+                    late = self.expired if failure["kind"] == "expired" else self.overdue
+                    late.add((seq, 0 if node is None else node))
                 self._note((seq, 0 if node is None else node), (state, None))
                 self.operator.hear_of_end(seq)
         elif tell.frame == "N":
@@ -341,9 +385,13 @@ class User:
         self._read_states(seq, lsn)
 
     def _note_repeated(self, seq: int, run: str, ending: list[Any] | None, lsn: int) -> None:
-        first = self.submissions[seq].repeats
-        assert run == f"{self.session}-{first}", f"submission {seq} stands for {run}, and not for {first}"
-        self._stands.add(seq)
+        submission, first = self.submissions[seq], int(run.removeprefix(f"{self.session}-"))
+        if submission.joins:
+            assert self.submissions[first].joins == submission.joins, f"submission {seq} joined {run}"
+        else:
+            assert first == submission.repeats, f"submission {seq} stands for {run}, and not for {submission.repeats}"
+        before = self.stands.setdefault(seq, first)
+        assert before == first, f"submission {seq} stood for {before}, now for {first}"
         self.acked = max(self.acked, seq)
         if ending is not None:
             self._note_ended(first, ending[2], ending[3], lsn)
@@ -373,10 +421,11 @@ class User:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def _complete(self, seq: int) -> bool:
-        first = self.submissions[seq].repeats
-        if first:
-            return seq in self._stands and self._complete(first)
-        return all((seq, node) in self.told for node in range(self.submissions[seq].size))
+        if seq in self.stands:
+            return self._complete(self.stands[seq])
+        return not self.submissions[seq].repeats and all(
+            (seq, node) in self.told for node in range(self.submissions[seq].size)
+        )
 
     def satisfied(self) -> bool:
         """Whether everything was answered, and what went again has ended again."""
@@ -400,5 +449,5 @@ class User:
             (seq, n)
             for seq, s in self.submissions.items()
             for n in range(s.size)
-            if (seq not in self._stands if s.repeats else (seq, n) not in self.told)
+            if not self._complete(seq) and (seq, n) not in self.told
         ]

@@ -27,6 +27,7 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import LeaseState
+from actors.worker import STOP_KINDS
 from tests.sim.clock import Clock, Queue
 
 
@@ -126,7 +127,7 @@ class FakeWorker:
         """A cooperative stop, which the handler may ignore."""
         self._stops.add(serial)
         if self.current == serial and self._random.random() < self._chances.cooperative:
-            kind = "cancelled" if reason == 1 else "timeout"
+            kind = str(STOP_KINDS[reason])
             self._clock.at(self._clock.now_ns + 10_000, lambda: self._stopped(serial, kind))
 
     def drain(self) -> None:

@@ -203,7 +203,7 @@ class World:
         for effect in effects:
             self._does[type(effect)](self, effect)
         self.core.check_invariants()
-        self.oracle.check_scheduler(self.core)
+        self.oracle.check_scheduler(self.core, self.user)
         check_sizes(self.core)
         self.user.planner.check(self.core)
         if self.core.unfinished and not self._turn_asked:

@@ -214,3 +214,62 @@ def test_a_task_that_has_ended_leaves_the_others_of_its_bundle_alone() -> None:
     rig.succeed(*first)
     assert rig.ask("priority", run="s-1", priority="low") == {"changed": False}
     assert rig.ask("priority", run="s-2", priority="low") == {"changed": True}
+
+
+# --- retries that lower it ----------------------------------------------------------------------------------------
+
+LOWERS: dict[str, Any] = {"max_attempts": 9, "base_ns": 1000, "jitter": False, "lower_after": 1}
+
+
+def fail_first(rig: Rig, failure_kind: str = "error") -> str:
+    """The one leased task fails; the class in which it is leased again."""
+    (lease,) = rig.taken(fx.LeaseWork)
+    rig.fail(lease.worker, lease.serial, lease.nodes[0], failure_kind)
+    rig.later(1_000_000)
+    (again,) = (effect for effect in rig.effects if isinstance(effect, fx.LeaseWork))
+    return PRIORITIES[again.kind.priority]
+
+
+def test_a_retry_goes_one_class_down_and_not_below_the_lowest() -> None:
+    rig = Rig()
+    submit(rig, 1, 1, priority="high", retry=LOWERS)
+    assert [fail_first(rig, kind) for kind in ("error", "timeout", "error")] == ["normal", "low", "low"]
+    (lease,) = rig.taken(fx.LeaseWork)
+    rig.fail(lease.worker, lease.serial, 0)
+    assert "; its retries lowered it to low" in rig.ask("why", run="s-1")["text"]
+    story = [event[3] for event in rig.ask("story", run="s-1")["events"]]
+    assert [text.rpartition(", ")[2] for text in story if "starts in" in text][:2] == [
+        "in class normal",
+        "in class low",
+    ]
+
+
+def test_the_others_of_its_run_keep_their_class_and_a_restart_knows_it() -> None:
+    rig = Rig(node_type(slots=8))
+    rig.ask("policy", change={"quotas": {"class:normal": 9, "class:low": 1}})
+    submit(rig, 3, 1, retry={**LOWERS, "base_ns": 10**12})
+    leases = rig.leases()
+    rig.fail(*leases[1])
+    (run,) = rig.core.scheduler.book.live.values()
+    assert [PRIORITIES[run.kind(node).priority] for node in range(3)] == ["normal", "low", "normal"]
+    (again,) = reopened(rig.records).book.live.values()
+    assert [PRIORITIES[again.kind(node).priority] for node in range(3)] == ["normal", "low", "normal"]
+    assert again.rare.lowered == {1: 3}
+    rig.later(10**12)
+    assert started(rig) == [(2, "low")]
+
+
+def test_who_sets_the_class_afterwards_has_the_last_word_and_retries_go_down_from_there() -> None:
+    rig = Rig()
+    submit(rig, 1, 1, priority="normal", retry=LOWERS)
+    assert fail_first(rig) == "low"
+    assert rig.ask("priority", run="s-1", priority="realtime") == {"changed": True}
+    assert fail_first(rig) == "high"
+    assert "its priority was set to realtime; its retries lowered it to high" in why_waiting(rig)
+
+
+def why_waiting(rig: Rig) -> str:
+    (lease,) = rig.taken(fx.LeaseWork)
+    rig.say(msg.Queried("s", 1, "policy", {"change": {"pause": ["type:default"]}}))
+    rig.die(lease.worker)
+    return str(rig.ask("why", run="s-1")["text"])

@@ -32,8 +32,8 @@ class Pair:
         self.worker = Link(ends, "b")
         self._joiner = PieceJoiner()
 
-    def lease(self, items: list[Any]) -> None:
-        run: Any = SimpleNamespace(no=7, key="run-1")
+    def lease(self, items: list[Any], deadlines: dict[int, int] | None = None) -> None:
+        run: Any = SimpleNamespace(no=7, key="run-1", rare=SimpleNamespace(deadlines=deadlines or {}))
         kind: Any = SimpleNamespace(no=3, text=b"{}", priority=1)
         self.post.lease(LeaseWork(1, 1, run, kind, range(len(items)), None, items))
         self.post.send_leases()
@@ -75,6 +75,14 @@ def test_work_of_any_length_arrives_whole_and_in_order(pair: Pair, count: int, l
     assert [node for group in groups for node in unpacked(group[4], len(group[6]))] == list(range(count))
     assert [group[0] for group in groups] == [1 + group[4] for group in groups]
     assert {group[7] for group in groups} == {1}
+
+
+def test_deadlines_go_with_the_work_that_has_them(pair: Pair) -> None:
+    items = [["x" * 60_000, n] for n in range(100)]
+    pair.lease(items, {3: 33, 99: 999})
+    groups = pair.groups()
+    assert len(groups) > 1
+    assert [ends for group in groups for ends in group[8]] == [{3: 33, 99: 999}.get(n, 0) for n in range(100)]
 
 
 def test_a_single_task_may_be_longer_than_the_ring(pair: Pair) -> None:

@@ -33,6 +33,11 @@ def program(rt: Runtime, flow: Flow) -> None:
     reveal_type(rt.submit_nowait(plain, 1, b="x"))               # TaskHandle[float]
     reveal_type(rt.submit(fetch, "x", delay=1.0))                # TaskHandle[str]
     reveal_type(rt.submit_nowait(plain, 1, expires=5, delay=1))  # TaskHandle[float]
+    reveal_type(rt.submit_nowait(plain, 1, deadline=5))          # TaskHandle[float]
+    reveal_type(rt.submit(fetch, "x", unique=True))              # TaskHandle[str]
+    reveal_type(rt.submit_nowait(plain, 1, unique="a", deadline=5))  # TaskHandle[float]
+    reveal_type(rt.submit(plain, 1, debounce=5, debounce_key="a", debounce_max=60))  # TaskHandle[float]
+    reveal_type(rt.options(retry=Retry(lower_class=2), deadline=5).submit(plain, 1))  # TaskHandle[float]
     reveal_type(rt.submit(fetch, "x", idempotency_key="a"))      # TaskHandle[str]
     reveal_type(rt.submit_nowait(plain, 1, idempotency_key="a", idempotency_window=5))  # TaskHandle[float]
     reveal_type(rt.options(priority="low").submit_nowait(flow))  # RunHandle

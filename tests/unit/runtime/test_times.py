@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -33,6 +34,10 @@ def test_columns_are_times_of_the_wall_clock(clock: int) -> None:
     assert times_of({"delay": 1.5}).columns(None) == [clock + 1_500_000_000]
     assert times_of({"delay": 1, "expires": 2}).columns(9 * S) == [clock + S, clock + 2 * S]
     assert times_of({"delay": 0}).columns(None) == [clock]
+    assert NO_TIMES.columns(None, 5 * S) == [None, None, None, clock + 5 * S]
+    assert times_of({"deadline": 2}).columns(9 * S, 5 * S) == [None, clock + 9 * S, None, clock + 2 * S]
+    at = datetime.fromtimestamp(clock // S + 3, UTC)
+    assert times_of({"deadline": at}).columns(None, 5 * S) == [None, None, None, clock + 3 * S, 1]
 
 
 def test_a_time_of_day_says_so_and_is_exact_in_any_zone(clock: int) -> None:
@@ -64,6 +69,11 @@ def test_a_row_with_its_times_is_json() -> None:
         ({"expires": 0}, "expires must be"),
         ({"expires": math.nan}, "expires must be"),
         ({"delay": -1, "expires": -1}, "delay must be .*; expires must be"),
+        ({"deadline": 0}, "deadline must be"),
+        ({"deadline": True}, "deadline must be"),
+        ({"deadline": "tomorrow"}, "deadline must be"),
+        ({"deadline": datetime(2026, 1, 1)}, "deadline must have a time zone"),
+        ({"deadline": datetime(9000, 1, 1, tzinfo=UTC)}, "within a century"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, Any], why: str) -> None:
@@ -76,11 +86,13 @@ def test_what_would_expire_before_it_is_due_is_refused() -> None:
         times_of({"delay": 2, "expires": 1}).columns(None)
     with pytest.raises(ConfigurationError, match="before it is due"):
         times_of({"delay": 2}).columns(S)
+    with pytest.raises(ConfigurationError, match="have to end before it is due"):
+        times_of({"delay": 2, "deadline": 1}).columns()
 
 
 def test_an_expiry_that_makes_no_sense_is_no_option() -> None:
-    with pytest.raises(ConfigurationError, match="expires must be"):
-        TaskOptions(expires=-1.0)
+    with pytest.raises(ConfigurationError, match=r"expires must be .*; deadline must be"):
+        TaskOptions(expires=-1.0, deadline=0.0)
 
 
 # --- through the face ---------------------------------------------------------------------------------------------
@@ -122,6 +134,39 @@ def test_what_expires_before_it_starts_fails(rt: Runtime) -> None:
     assert failed.value.kind == "expired"
 
 
+def test_what_has_not_ended_by_its_deadline_fails(rt: Runtime) -> None:
+    retry = Retry(base=60.0, jitter=False)
+    cut = rt.options(retry=retry).submit(no_such_service, deadline=0.2)
+    with pytest.raises(TaskFailed, match=r"nobody is there.*, and the next would start after") as failed:
+        cut.result(10)
+    assert failed.value.kind == "deadline"
+    assert isinstance(failed.value.__cause__, ConnectionError)
+    rt.pause("class:low")
+    waiting = rt.options(priority="low", deadline=0.1).submit(add_one, 1)
+    named = rt.options(priority="low").submit(add_one, 1, run_id="named", deadline=0.1)
+    for handle in (waiting, named):
+        with pytest.raises(TaskFailed, match="it had not ended by") as failed:
+            handle.result(10)
+        assert failed.value.kind == "deadline"
+
+
+def test_what_its_worker_has_not_started_by_its_deadline_never_starts(rt: Runtime) -> None:
+    rt.pause("type:default")
+    handles = [rt.submit(slow, 0.3, deadline=30.0), *(rt.submit(slow, 0.0, deadline=0.2) for _ in range(3))]
+    rt.resume("type:default")
+    assert handles[0].result(10) == 0.3
+    for handle in handles[1:]:
+        with pytest.raises(TaskFailed, match="deadline") as failed:
+            handle.result(10)
+        assert failed.value.kind == "deadline"
+
+
+def slow(seconds: float) -> float:
+    """Takes its time."""
+    threading.Event().wait(seconds)
+    return seconds
+
+
 def no_such_service() -> None:
     """Fails each time."""
     raise ConnectionError("nobody is there")
@@ -141,5 +186,7 @@ def test_an_expiry_is_not_passed_over_in_silence(rt: Runtime) -> None:
         singly.map(add_one, [1])
     with pytest.raises(ConfigurationError, match="not for nodes of a flow"):
         Flow("flow", expires=5.0).add(add_one, 1)
+    with pytest.raises(ConfigurationError, match=r"deadline is .*not for map"):
+        rt.options(deadline=5.0).map(add_one, [1])
     with pytest.raises(CallerError, match="no arguments but run_id"):
         rt.submit(flow, delay=5)  # type: ignore[call-overload]
