@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from actors.batching import in_one_call, shared_fate
 from actors.policy.prefetch import capacity, smoothed, spread
 from actors.pool_size import look_at_starts
 from actors.pool_stop import escalate_due, give_back, observed, plan_watch, revoked, stop_leases, take_back
@@ -112,7 +113,7 @@ class WorkerPool:
         held: list[int] = []
         for worker in self.workers.values():
             if worker.state is WorkerState.READY and not (worker.stops or worker.stuck):
-                holds = worker.book.held
+                holds = worker.book.held - worker.book.surplus
                 fits = min(limit - holds, worker.window, tasks_max - worker.tasks - holds)
                 if fits > 0:
                     able.append(worker)
@@ -169,17 +170,13 @@ class WorkerPool:
             worker.progress_ns = worker.busy_since_ns = self.now_ns
             self.replan = self.replan or self.watch_due_ns <= self.now_ns
         worker.saw_kind(message.kind.no)
-        group = worker.book.grant(message.run, message.kind, message.nodes)
+        group = worker.book.grant(message.run, message.kind, message.nodes, message.batch)
         timeout = message.kind.timeout_ns
         if timeout and (not self.timeout_min_ns or timeout < self.timeout_min_ns):
             self.timeout_min_ns = timeout
             self.watch_due_ns = 0
             self.replan = True
-        self._out.append(
-            fx.LeaseWork(
-                worker.id, group.base, message.run, message.kind, message.nodes, message.attempts, message.items
-            )
-        )
+        self._out.append(fx.LeaseWork(worker.id, group.base, *message[1:]))
 
     def _on_done(self, message: msg.WorkerDone) -> None:
         worker = self.workers.get(message.worker)
@@ -192,13 +189,14 @@ class WorkerPool:
         for row in message.groups:
             serial, run_no, nodes, values, started_ns, ends = row
             count = len(values)
+            calls = in_one_call(worker, serial) if worker.book.surplus else 1
             mine = finish_leases(worker, serial, run_no, nodes)
             if mine is None:
                 whole = False
                 finished += self._finish_singly(worker, row)
                 continue
             finished.append((*mine, values, started_ns, ends))
-            self.measured(ends[-1] / count)
+            self.measured(ends[-1] * calls / count)
             worker.tasks += count
         self._progressed(worker)
         if finished:
@@ -340,7 +338,7 @@ class WorkerPool:
         if was is WorkerState.STARTING:
             self.wanted = max(0, self.wanted - 1)
         worker.move(WorkerEvent.EXITED)
-        guilty = guilty_of(worker, message, is_async=self.is_async)
+        guilty = shared_fate(worker, guilty_of(worker, message, is_async=self.is_async), message.claimed)
         give_back(
             self,
             worker,

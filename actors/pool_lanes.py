@@ -54,6 +54,11 @@ def with_places(pool: WorkerPool, offer: msg.Offer) -> msg.Offer:
     return offer._replace(slots=slots, held=tuple(map(sum, zip(*(w.book.held_of for w in workers), strict=True))))
 
 
+def with_windows(pool: WorkerPool, offer: msg.Offer) -> msg.Offer:
+    """The offer, with how many leases the workers have room for, since a batch is many and counts as one."""
+    return offer._replace(windows=tuple(pool.workers[worker].window for worker, _ in offer.shares))
+
+
 def serials_to_take(worker: PoolWorker, slots: int) -> list[int]:
     """The half of what a worker holds ahead that an idle one may take: of each class the later half.
 

@@ -40,7 +40,7 @@ def balance(pool: WorkerPool, ready: int) -> list[Any]:
     if pool.draining:
         return out
     able = [w for w in pool.workers.values() if w.state is WorkerState.READY]
-    waiting = ready + sum(max(0, w.book.held - pool.slots) for w in able)
+    waiting = ready + sum(max(0, w.book.held - w.book.surplus - pool.slots) for w in able)
     total = len(able) + pool.wanted
     if waiting and total < pool.workers_max:
         out += _grow(pool, able, waiting, total)
@@ -51,7 +51,7 @@ def balance(pool: WorkerPool, ready: int) -> list[Any]:
 
 
 def _is_hungry(pool: WorkerPool, worker: PoolWorker) -> bool:
-    held = worker.book.held
+    held = worker.book.held - worker.book.surplus
     return not held or 0 < held * pool.average_ns < HUNGRY_NS
 
 
@@ -66,11 +66,11 @@ def _grow(pool: WorkerPool, able: list[PoolWorker], waiting: int, total: int) ->
 
 
 def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:
-    victims = [w for w in able if w.book.held > pool.slots and not w.revoking]
+    victims = [w for w in able if w.book.held - w.book.surplus > pool.slots and not w.revoking]
     if not victims:
         return []
     victim = max(victims, key=lambda w: w.book.held)
-    much = pool.average_ns * (victim.book.held - pool.slots) >= STEAL_WORK_NS
+    much = pool.average_ns * (victim.book.held - victim.book.surplus - pool.slots) >= STEAL_WORK_NS
     due = victim.stolen_ns + STEAL_AFTER_NS if much else victim.progress_ns + STUCK_NS
     if due > pool.now_ns:
         return [fx.WakeAt(due)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from actors.batching import is_behind, to_stop
 from actors.pool_worker import CANCEL, TIMEOUT, Escalation, PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
@@ -51,7 +52,7 @@ def revoked(pool: WorkerPool, message: msg.LeasesRevoked) -> None:
         group = worker.book.find(serial) if serial not in won else None
         if group is not None and group.run.state[group.nodes[serial - group.base]] == CANCELLING:
             late.append(serial)
-    _stop(pool, worker, late, CANCEL)
+    _stop(pool, worker, to_stop(worker, late) if worker.book.surplus else late, CANCEL)
 
 
 def give_back(pool: WorkerPool, worker: PoolWorker, serials: Iterable[int], cause: str) -> None:
@@ -111,6 +112,8 @@ def observed(pool: WorkerPool, message: msg.WorkerObserved) -> None:
         if group is None or serial in worker.stops or not started_ns:  # it is just starting
             continue
         timeout = group.kind.timeout_ns
+        if group.batch is not None and is_behind(group, serial):  # its call is stopped for all of it
+            continue
         if timeout and pool.now_ns - started_ns >= timeout:
             _stop(pool, worker, [serial], TIMEOUT)
         elif timeout:

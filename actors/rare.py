@@ -22,6 +22,7 @@ class Rare:
     """
 
     __slots__ = (
+        "alone",
         "appointed",
         "attempts",
         "backoff_until",
@@ -43,6 +44,8 @@ class Rare:
         """Attempts that ended without success."""
         self.crashes: dict[int, int] = {}
         """Those of them that took their worker with them."""
+        self.alone: set[int] = set()
+        """Calls that are not run together with others any more: see `actors.batching`."""
         self.failures: dict[int, dict[str, Any]] = {}
         """How nodes ended that did not succeed."""
         self.parked: dict[int, str] = {}
@@ -76,7 +79,7 @@ class Rare:
             self.refused.pop(node, None)
 
 
-_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset()}
+_SHARED: Final[dict[str, Any]] = {"events": (), "alone": frozenset(), "appointed": frozenset()}
 
 
 def _refusing() -> Rare:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, outcomes, reclass, timetable, wave
+from actors import admission, batching, outcomes, reclass, timetable, wave
 from actors.growth import attach_spawned
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
@@ -190,7 +190,9 @@ class Replay:
         if times[2]:
             run.own_rare().ended[node] = (times[0], times[1], times[2])
         run.rare.give_up_spawned(node)
-        if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
+        if batching.suspects(run, node, failure) and failure["kind"] == FailureKind.CRASH:
+            pass
+        elif failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
             run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         if outcome == "retry":
             scheduler.note(run, node, *retry_words(attempt, failure, due - wall))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from actors.protocol.states import RunState as RunState
     from actors.protocol.states import TriggerRule as TriggerRule
     from runtime.aio import AsyncRuntime as AsyncRuntime
+    from runtime.batch import Batch as Batch
+    from runtime.batch import Failed as Failed
     from runtime.config import Breaker as Breaker
     from runtime.config import NodeType as NodeType
     from runtime.config import Priority as Priority
@@ -46,8 +48,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncRuntime",
+    "Batch",
     "Breaker",
     "Executor",
+    "Failed",
     "Flow",
     "Node",
     "NodeState",
@@ -73,8 +77,10 @@ __all__ = [
 
 _HOME: Final = {
     "AsyncRuntime": "runtime.aio",
+    "Batch": "runtime.batch",
     "Breaker": "runtime.config",
     "Executor": "runtime.executor",
+    "Failed": "runtime.batch",
     "Flow": "runtime.flow",
     "Node": "runtime.flow",
     "NodeState": "actors.protocol.states",

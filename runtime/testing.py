@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -372,6 +372,7 @@ class _View:
 
     def __init__(self, place: Place, attempt: int, codec: Codec, node_types: list[str]) -> None:
         self.place = place
+        self.batch: Sequence[Place] = ()
         self.attempt = attempt
         self.deadline_ns: int | None = None
         self.codec = codec

@@ -19,6 +19,11 @@ def moment(wall_ns: int) -> str:
     return f"{year:04}-{month:02}-{day:02} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02} UTC"
 
 
+def precise_moment(wall_ns: int) -> str:
+    """The same to the hundredth of a second: "2026-11-29 21:44:12.05 UTC"."""
+    return f"{moment(wall_ns).removesuffix(' UTC')}.{wall_ns // 10_000_000 % 100:02} UTC"
+
+
 def _date(days: int) -> tuple[int, int, int]:
     """Year, month and day of a day, counted from 1970-01-01."""
     era, day_of_era = divmod(days + _DAYS_TO_EPOCH, _DAYS_PER_ERA)

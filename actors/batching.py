@@ -1,0 +1,257 @@
+"""Batching: calls of a handler that takes many at once become one call of it in a worker.
+
+    Giving.take ──► pieces of a class, tenant, flow ──► in_batches: filled up from what waits of the same kind,
+                                                        cut to the size, numbered
+    Grant(batch=n), Grant(batch=n) ──► LeasedBatch in the worker's book ──► one frame, one call
+
+Each call stays a node with a lease, a result, a failure and retries of its own; a batch is nothing but which leases are
+run together, so nothing of it is on disk and nothing of it has to be recovered.
+
+Who is taken first is decided as always: the batch goes when one of its calls has its turn, and counts as one task for
+what a worker may hold. Quotas, rates and breakers count calls: a batch has as many as they let through.
+
+A batch that took its worker with it, ran out of memory or over its timeout has one call in it that did, as a rule. So
+each of its calls runs alone from then on (`Rare.alone`): the culprit shows itself, and its crash in company does not
+count as one of those after which a task is given up.
+
+Known limits: what is filled up is taken from the flows of a tenant in their order, not by turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.policy.gather import Gathered, scope_of, take_more, waiting
+from actors.policy.leases import LeasedBatch, LeaseGroup
+from actors.pool_worker import PoolWorker
+from actors.protocol import limits
+from actors.protocol.kinds import Kind
+from actors.protocol.moments import precise_moment
+from actors.protocol.states import FailureKind
+from actors.run import Run
+from actors.state_column import CANCELLING
+
+if TYPE_CHECKING:
+    from actors.giving import Giving
+
+Piece = tuple[Run, Kind, Sequence[int], int]
+"""Nodes of one run and kind that go to one worker, and the number of their batch."""
+SUSPECT: Final = frozenset({FailureKind.CRASH, FailureKind.MEMORY, FailureKind.TIMEOUT})
+
+
+class Batches:
+    """Kinds that batch and have something waiting, by their scope, and how many of them each node type has."""
+
+    __slots__ = ("by_scope", "last_no", "types")
+
+    def __init__(self) -> None:
+        self.by_scope: dict[str, Gathered] = {}
+        self.types: dict[str, int] = {}
+        self.last_no = 0
+
+    def of(self, kind: Kind) -> Gathered:
+        """What is known of a kind that batches."""
+        assert kind.batch is not None
+        scope = scope_of(kind)
+        found = self.by_scope.get(scope)
+        if found is None:
+            found = self.by_scope[scope] = Gathered(kind, kind.batch)
+            self.types[kind.node_type] = self.types.get(kind.node_type, 0) + 1
+        return found
+
+    def forget(self, scope: str) -> None:
+        """Nothing of it waits any more."""
+        gathered = self.by_scope.pop(scope, None)
+        if gathered is None:
+            return
+        name = gathered.kind.node_type
+        self.types[name] -= 1
+        if not self.types[name]:
+            del self.types[name]
+
+
+def pushed(giving: Giving, kind: Kind, count: int, now_ns: int) -> None:
+    """Calls of a kind that batches are in the queue: let a batch go when it is there, or wait for it."""
+    gathered = giving.batches.of(kind)
+    queue = giving.ready[kind.node_type]
+    if gathered.push(count, queue):
+        queue.release(gathered.scope, now_ns)
+        giving.due.cancel(gathered.scope)
+    elif not gathered.is_open and giving.due.due_ns(gathered.scope) is None:
+        giving.due.set(gathered.scope, now_ns + gathered.rule.wait_ns)
+
+
+def may_go(giving: Giving, kind: Kind, now_ns: int) -> bool:
+    """Whether a batch of this kind is there. If not, it is looked at again when its oldest call has waited enough."""
+    gathered = giving.batches.of(kind)
+    queue = giving.ready[kind.node_type]
+    if gathered.allows(queue, now_ns):
+        return True
+    giving.due.set(gathered.scope, waiting(queue, kind).since_ns + gathered.rule.wait_ns)
+    return False
+
+
+def in_batches(
+    giving: Giving, node_type: str, found: Iterable[tuple[Run, Kind, Sequence[int]]], room: int
+) -> list[Piece]:
+    """What was taken for a worker, with the batches filled up, as far as its lease table has room for them."""
+    pieces: list[Piece] = []
+    by_kind: dict[Kind, list[tuple[Run, Sequence[int]]]] = {}
+    for run, kind, nodes in found:
+        room -= len(nodes)
+        if kind.batch is None:
+            pieces.append((run, kind, nodes, 0))
+        else:
+            by_kind.setdefault(kind, []).append((run, nodes))
+    queue = giving.ready[node_type]
+    for kind, taken in by_kind.items():
+        assert kind.batch is not None
+        size = min(kind.batch.size, limits.CLAIM_MAX)
+        together, alone = _apart(taken)
+        wanted = min(-_count(together) % size if together else 0, waiting(queue, kind).calls, room)
+        if wanted > 0 and (wanted := giving.admit_more(kind, wanted)):
+            more = take_more(queue, kind, wanted)
+            giving.unused(kind, wanted - sum(len(nodes) for _, _, nodes in more))
+            room -= wanted
+            others, lonely = _apart([(run, nodes) for run, _, nodes in more])
+            together += others
+            alone += lonely
+        pieces += _numbered(giving.batches, kind, together, size)
+        pieces += [piece for one in alone for piece in _numbered(giving.batches, kind, [one], 1)]
+        if not waiting(queue, kind).calls:
+            giving.due.cancel(giving.batches.of(kind).scope)
+            giving.batches.forget(giving.batches.of(kind).scope)
+    return pieces
+
+
+def forget_unused(giving: Giving, scopes: Iterable[str]) -> None:
+    """Time came for these scopes: what waited there may be gone, such as cancelled."""
+    for scope in scopes:
+        gathered = giving.batches.by_scope.get(scope)
+        if gathered is not None and not waiting(giving.ready[gathered.kind.node_type], gathered.kind).calls:
+            giving.batches.forget(scope)
+
+
+def reason(giving: Giving, scope: str) -> str:
+    """How far a batch is."""
+    gathered = giving.batches.by_scope[scope]
+    count = waiting(giving.ready[gathered.kind.node_type], gathered.kind).calls
+    return f"{count} of {gathered.rule.size} calls of {gathered.kind.name!r} wait for their batch"
+
+
+def gathers(giving: Giving, scope: str, now_ns: int, wall_ns: int) -> str:
+    """Why a call does not start that waits for others, in words; empty when it does not wait for them."""
+    gathered = giving.batches.by_scope.get(scope)
+    if gathered is None:
+        return ""
+    found = waiting(giving.ready[gathered.kind.node_type], gathered.kind)
+    until_ns = wall_ns - now_ns + found.since_ns + gathered.rule.wait_ns
+    return f"it waits for its batch: {found.calls} of {gathered.rule.size}, until {precise_moment(until_ns)}"
+
+
+def units(pieces: Iterable[Piece]) -> int:
+    """Tasks that a worker gets with these: a batch is one."""
+    batches: set[int] = set()
+    count = 0
+    for _, _, nodes, batch in pieces:
+        count += 0 if batch else len(nodes)
+        batches.add(batch)
+    return count + len(batches - {0})
+
+
+def _count(taken: Iterable[tuple[Run, Sequence[int]]]) -> int:
+    return sum(len(nodes) for _, nodes in taken)
+
+
+def _apart(
+    taken: Iterable[tuple[Run, Sequence[int]]],
+) -> tuple[list[tuple[Run, Sequence[int]]], list[tuple[Run, Sequence[int]]]]:
+    """Calls that may be run with others, and those that are run alone."""
+    together: list[tuple[Run, Sequence[int]]] = []
+    alone: list[tuple[Run, Sequence[int]]] = []
+    for run, nodes in taken:
+        suspects = run.rare.alone
+        if not suspects:
+            together.append((run, nodes))
+            continue
+        if others := [node for node in nodes if node not in suspects]:
+            together.append((run, others))
+        alone += [(run, [node]) for node in nodes if node in suspects]
+    return together, alone
+
+
+def _numbered(batches: Batches, kind: Kind, taken: list[tuple[Run, Sequence[int]]], size: int) -> list[Piece]:
+    """Cut what was taken into batches of a size."""
+    pieces: list[Piece] = []
+    left = 0
+    for run, nodes in taken:
+        start = 0
+        while start < len(nodes):
+            if not left:
+                batches.last_no += 1
+                left = size
+            part = nodes[start : start + left]
+            pieces.append((run, kind, part, batches.last_no))
+            start += len(part)
+            left -= len(part)
+    return pieces
+
+
+# --- what becomes of them -----------------------------------------------------------------------------------------
+
+
+def in_one_call(worker: PoolWorker, serial: int) -> int:
+    """How many leases are run together with this one, itself included."""
+    group = worker.book.find(serial)
+    return 1 if group is None or group.batch is None else group.batch.size
+
+
+def is_behind(group: LeaseGroup[Run], serial: int) -> bool:
+    """Whether a lease is not the first that is open of its batch, in whose name it runs."""
+    return group.batch is not None and serial != group.batch.open_serials()[0]
+
+
+def shared_fate(
+    worker: PoolWorker, guilty: dict[int, dict[str, Any]], claimed: Sequence[int]
+) -> dict[int, dict[str, Any]]:
+    """The attempts that a death ends, with those that were run in one call with them."""
+    found: dict[int, dict[str, Any]] = {}
+    for serial, failure in guilty.items():
+        group = worker.book.find(serial)
+        batch = None if group is None else group.batch
+        running = [] if batch is None else sorted({serial, *batch.open_serials()} & {serial, *claimed})
+        if len(running) > 1:
+            failure = {**failure, "batch": len(running)}
+        found.update((one, failure) for one in running or (serial,))
+    return found
+
+
+def to_stop(worker: PoolWorker, serials: Sequence[int]) -> list[int]:
+    """Of attempts whose cancel was asked, those that can be stopped: a batch only when nobody wants any of it."""
+    found: list[int] = []
+    for serial in serials:
+        group = worker.book.find(serial)
+        batch = None if group is None else group.batch
+        if batch is None:
+            found.append(serial)
+        elif _all_cancelled(batch) and (first := batch.open_serials()[0]) not in found:
+            found.append(first)
+    return found
+
+
+def _all_cancelled(batch: LeasedBatch[Run]) -> bool:
+    return all(
+        group.run.state[node] == CANCELLING
+        for group in batch.groups
+        for node, is_open in zip(group.nodes, group.open, strict=True)
+        if is_open
+    )
+
+
+def suspects(run: Run, node: int, failure: dict[str, Any]) -> bool:
+    """Whether an attempt ended together with others, and one of them is to blame; then it runs alone from now on."""
+    if failure.get("batch", 1) < 2 or failure["kind"] not in SUSPECT:
+        return False
+    run.own_rare().alone.add(node)
+    return True
