@@ -149,13 +149,13 @@ class Giving:
         held = list(offer.held)
         while left:
             for worker in list(left):
-                found = self._take_part(queue, offer, room, held, min(part[worker], left[worker]))
-                space = windows.get(worker, 0) - sum(len(piece[2]) for piece in given[worker])
+                space = windows.get(worker, NO_BOUND[0]) - sum(len(piece[2]) for piece in given[worker])
+                found = self._take_part(queue, offer, room, held, min(part[worker], left[worker], space))
                 pieces = batching.in_batches(self, offer.node_type, found, space)
                 left[worker] -= batching.units(pieces)
                 for piece in pieces:
                     _add(given[worker], piece)
-                if left[worker] <= 0:
+                if left[worker] <= 0 or space <= sum(len(piece[2]) for piece in pieces):
                     del left[worker]
                 if not found:
                     left.clear()

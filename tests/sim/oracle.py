@@ -6,18 +6,21 @@
 - G4: a node is executed only with its rule met, and with exactly its parents' results.
 - A task with a time is not executed before it, nor begun when it has expired; only what may expire does.
 - A submission that repeats another under its key is never executed, and is told that it stands for that one.
+- What holds for batches: see `tests.sim.batches`.
 - G5: leases at a worker stay within the stated bound.
 - In the end: each node's state follows from its parents' states, its own plan and the cancels that were asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.core import EngineCore
 from actors.protocol import limits
 from actors.protocol.states import NodeState
 from actors.scheduler import Scheduler
+from tests.sim.batches import BatchOracle
 
 if TYPE_CHECKING:
     from tests.sim.user import Submission, User
@@ -41,6 +44,7 @@ class Oracle:
 
     def __init__(self) -> None:
         self.executions: dict[tuple[int, int], int] = {}
+        self.batches = BatchOracle()
 
     def execute(self, lease: Lease, user: User) -> tuple[str, Any]:
         """An execution starts: check that it may, and say how it will end."""
@@ -71,6 +75,17 @@ class Oracle:
         if node in submission.spawns:
             return "spawn", (submission.spawns[node], value)
         return "ok", value
+
+    def execute_batch(self, leases: Sequence[Lease], user: User) -> list[tuple[str, Any]]:
+        """A batch is executed: check that it may, and say how its calls will end. One may drag all others down."""
+        self.batches.starts(leases, user)
+        outcomes = [self.execute(lease, user) for lease in leases]
+        if any(what == "error" for what, _ in outcomes) and user.world.batching.random() < 0.3:
+            for lease in leases:
+                submission, node = user.of_lease(lease.run.session, lease.run.seq, lease.node, lease.run)
+                self.batches.dragged.add((submission.seq, node))
+            return [("error", "one of them failed")] * len(leases)
+        return outcomes
 
     @staticmethod
     def _check_times(submission: Submission, user: User, claimed_wall_ns: int) -> None:
@@ -144,6 +159,7 @@ class Oracle:
         if key in user.expired:
             assert submission.expires_ns, f"{key} expired although it never does"
         elif state == FAILED:
-            assert submission.fails.get(node, 0) or user.world.chances.crash or user.world.chances.hang, (
+            chances, dragged = user.world.chances, key in self.batches.dragged
+            assert submission.fails.get(node, 0) or dragged or chances.crash or chances.hang, (
                 f"{key} failed without a cause"
             )

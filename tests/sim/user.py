@@ -19,6 +19,7 @@ from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
+from tests.sim.batches import AFTER_NS, BatchUser
 from tests.sim.operator import Operator, sharing
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class User:
         self._classes = Random(f"classes {world.seed}")
         self.operator = Operator(self, world.seed)
         self._sharing = [sharing(self._classes) for _ in PRIORITIES]
+        self.batches = BatchUser(self, world.seed)
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
         self._stands: set[int] = set()
@@ -114,9 +116,12 @@ class User:
         due = self.world.clock.now_ns
         for seq in self.submissions:
             due += self._random.randrange(3_000_000)
-            self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+            self.world.clock.at(due, lambda seq=seq: self.send(seq))  # type: ignore[misc]
         self._plain = len(self.submissions)
         self._begin_keyed()
+        calls = self.batches.invent(len(self.submissions) + 1, Submission)
+        self.submissions.update((call.seq, call) for call in calls)
+        self.batches.plan(self.world.clock.now_ns + 3_000_000 * self._plain + AFTER_NS, calls)
         for _ in range(self._random.choice((0, 1, 3))):
             self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
         self._sent = 0
@@ -135,7 +140,7 @@ class User:
             self.submissions[seq] = Submission(seq, message, 1, columns, repeats=firsts.get(key, 0))
             firsts.setdefault(key, seq)
             due += self._keys.randrange(10_000_000)
-            self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+            self.world.clock.at(due, lambda seq=seq: self.send(seq))  # type: ignore[misc]
 
     def ask(self, question: msg.Queried) -> None:
         """Ask the engine that is there now, if one is."""
@@ -213,7 +218,8 @@ class User:
             if submission.due_ns <= self.world.clock.wall_ns:
                 submission.due_ns = 0
 
-    def _send(self, seq: int) -> None:
+    def send(self, seq: int) -> None:
+        """Submit this one now."""
         self._sent = max(self._sent, seq)
         submission = self.submissions[seq]
         if submission.message is None:
@@ -239,6 +245,8 @@ class User:
         for number, priority in enumerate(PRIORITIES, 1):
             more = self._sharing[number - 1]
             queue.post(msg.KindDefined(self.session, number, kind("one", priority=priority, **more)))
+        for number, more in self.batches.kinds():
+            queue.post(msg.KindDefined(self.session, number, kind("one", **more)))
         self._greeting = queue
 
     def disconnect(self) -> None:
@@ -256,6 +264,11 @@ class User:
         submission = self.submissions[seq]
         if self._queue is not None and submission.columns is not None:
             self._cancel(submission, None if random.random() < 0.3 else random.randrange(submission.size))
+
+    def cancel(self, submission: Submission, node: int | None) -> None:
+        """Cancel a submission, or a node of it, if it was sent and an engine is there."""
+        if self._queue is not None and submission.seq <= self._sent:
+            self._cancel(submission, node)
 
     def _cancel(self, submission: Submission, node: int | None) -> None:
         assert self._queue is not None
