@@ -3,9 +3,9 @@
 Every other world has them, behind everything else, with draws of their own: single calls and maps of two kinds, some of
 which fail, are dragged down by others, expire or are cancelled one by one while their batch waits or runs.
 
-Checked by `BatchOracle`, beside what holds for every task: a batch is of one kind and no larger than its rule; who was
-in one that took its worker with it runs alone, so it is in such a one at most once for each life of the engine; and
-where nothing limits starts and nothing broke, a batch that is not full did not go before its time.
+Checked by `BatchOracle`, beside what holds for every task: a batch is of one kind and no larger than its rule, no call
+is twice in it, and who was in one that was ended by force runs alone for as long as this engine lives (what the next
+one knows of that is what had reached the disk).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class BatchOracle:
         self.dragged: set[tuple[int, int]] = set()
         self.sizes: dict[int, int] = {}
         self._broke: dict[tuple[int, int], int] = {}
+        """In which life of the engine a call was last in a batch that broke."""
 
     def starts(self, leases: Sequence[Lease], user: User) -> None:
         """A batch starts: check that it may."""
@@ -45,14 +46,13 @@ class BatchOracle:
         assert len(leases) <= min(rule.size, limits.CLAIM_MAX), f"{len(leases)} calls in a batch of {rule.size}"
         if len(leases) > 1:
             for lease in leases:
-                assert lease.node not in lease.run.rare.alone, f"{_key(lease, user)} is not alone"
+                key = _key(lease, user)
+                assert self._broke.get(key) != user.world.incarnation, f"{key} broke in company, and is not alone"
 
     def broke(self, leases: Sequence[Lease], user: User) -> None:
         """Their worker died, or they were stopped."""
         for lease in leases if len(leases) > 1 else ():
-            key = _key(lease, user)
-            self._broke[key] = self._broke.get(key, 0) + 1
-            assert self._broke[key] <= user.world.incarnation, f"{key} broke in company for the second time"
+            self._broke[_key(lease, user)] = user.world.incarnation
 
 
 def _key(lease: Lease, user: User) -> tuple[int, int]:
