@@ -30,7 +30,7 @@ from actors.protocol.kinds import Kind
 from actors.protocol.moments import precise_moment
 from actors.protocol.states import FailureKind
 from actors.run import Run
-from actors.state_column import CANCELLING
+from actors.state_column import CANCELLING, READY
 
 if TYPE_CHECKING:
     from actors.giving import Giving
@@ -75,7 +75,7 @@ def pushed(giving: Giving, kind: Kind, count: int, now_ns: int) -> None:
     """Calls of a kind that batches are in the queue: let a batch go when it is there, or wait for it."""
     gathered = giving.batches.of(kind)
     queue = giving.ready[kind.node_type]
-    if gathered.push(count, queue):
+    if gathered.push(count, queue, _live):
         queue.release(gathered.scope, now_ns)
         giving.due.cancel(gathered.scope)
     elif not gathered.is_open and giving.due.due_ns(gathered.scope) is None:
@@ -86,10 +86,10 @@ def may_go(giving: Giving, kind: Kind, now_ns: int) -> bool:
     """Whether a batch of this kind is there. If not, it is looked at again when its oldest call has waited enough."""
     gathered = giving.batches.of(kind)
     queue = giving.ready[kind.node_type]
-    if gathered.allows(queue, now_ns):
-        return True
-    giving.due.set(gathered.scope, waiting(queue, kind).since_ns + gathered.rule.wait_ns)
-    return False
+    until_ns = gathered.allows(queue, now_ns, _live)
+    if until_ns is not None:
+        giving.due.set(gathered.scope, until_ns)
+    return until_ns is None
 
 
 def in_batches(
@@ -104,39 +104,57 @@ def in_batches(
             pieces.append((run, kind, nodes, 0))
         else:
             by_kind.setdefault(kind, []).append((run, nodes))
-    queue = giving.ready[node_type]
     for kind, taken in by_kind.items():
         assert kind.batch is not None
         size = min(kind.batch.size, limits.CLAIM_MAX)
-        together, alone = _apart(taken)
-        wanted = min(-_count(together) % size if together else 0, waiting(queue, kind).calls, room)
-        if wanted > 0 and (wanted := giving.admit_more(kind, wanted)):
-            more = take_more(queue, kind, wanted)
-            giving.unused(kind, wanted - sum(len(nodes) for _, _, nodes in more))
-            room -= wanted
-            others, lonely = _apart([(run, nodes) for run, _, nodes in more])
+        together, alone = _apart(giving, kind, taken)
+        while together and room > 0 and (wanted := min(-_count(together) % size, room)):
+            more = _more(giving, kind, wanted)
+            others, lonely = _apart(giving, kind, more)
+            room -= _count(others) + len(lonely)
             together += others
             alone += lonely
+            if not more:
+                break
         pieces += _numbered(giving.batches, kind, together, size)
         pieces += [piece for one in alone for piece in _numbered(giving.batches, kind, [one], 1)]
-        if not waiting(queue, kind).calls:
-            giving.due.cancel(giving.batches.of(kind).scope)
-            giving.batches.forget(giving.batches.of(kind).scope)
+        _forget_if_unused(giving, giving.batches.of(kind))
     return pieces
 
 
 def forget_unused(giving: Giving, scopes: Iterable[str]) -> None:
     """Time came for these scopes: what waited there may be gone, such as cancelled."""
     for scope in scopes:
-        gathered = giving.batches.by_scope.get(scope)
-        if gathered is not None and not waiting(giving.ready[gathered.kind.node_type], gathered.kind).calls:
-            giving.batches.forget(scope)
+        if (gathered := giving.batches.by_scope.get(scope)) is not None:
+            _forget_if_unused(giving, gathered)
+
+
+def _forget_if_unused(giving: Giving, gathered: Gathered) -> None:
+    """Nothing waits any more. What was cancelled meanwhile is let go, to be passed over."""
+    queue = giving.ready[gathered.kind.node_type]
+    if not waiting(queue, gathered.kind, _live, 1).calls:
+        queue.release(gathered.scope, 0)
+        giving.due.cancel(gathered.scope)
+        giving.batches.forget(gathered.scope)
+
+
+def _live(run: Run, nodes: Sequence[int]) -> int:
+    return sum(run.state[node] == READY for node in nodes) if run.stirred else len(nodes)
+
+
+def _more(giving: Giving, kind: Kind, wanted: int) -> list[tuple[Run, Sequence[int]]]:
+    """Up to so many calls more, as far as breakers, quotas and rates let them through."""
+    queue = giving.ready[kind.node_type]
+    allowed = giving.admit_more(kind, min(wanted, waiting(queue, kind, _live, wanted).calls))
+    more = take_more(queue, kind, allowed) if allowed else []
+    giving.unused(kind, allowed - sum(len(nodes) for _, _, nodes in more))
+    return [(run, nodes) for run, _, nodes in more]
 
 
 def reason(giving: Giving, scope: str) -> str:
     """How far a batch is."""
     gathered = giving.batches.by_scope[scope]
-    count = waiting(giving.ready[gathered.kind.node_type], gathered.kind).calls
+    count = waiting(giving.ready[gathered.kind.node_type], gathered.kind, _live).calls
     return f"{count} of {gathered.rule.size} calls of {gathered.kind.name!r} wait for their batch"
 
 
@@ -145,7 +163,7 @@ def gathers(giving: Giving, scope: str, now_ns: int, wall_ns: int) -> str:
     gathered = giving.batches.by_scope.get(scope)
     if gathered is None:
         return ""
-    found = waiting(giving.ready[gathered.kind.node_type], gathered.kind)
+    found = waiting(giving.ready[gathered.kind.node_type], gathered.kind, _live)
     until_ns = wall_ns - now_ns + found.since_ns + gathered.rule.wait_ns
     return f"it waits for its batch: {found.calls} of {gathered.rule.size}, until {precise_moment(until_ns)}"
 
@@ -165,15 +183,19 @@ def _count(taken: Iterable[tuple[Run, Sequence[int]]]) -> int:
 
 
 def _apart(
-    taken: Iterable[tuple[Run, Sequence[int]]],
+    giving: Giving, kind: Kind, taken: Iterable[tuple[Run, Sequence[int]]]
 ) -> tuple[list[tuple[Run, Sequence[int]]], list[tuple[Run, Sequence[int]]]]:
-    """Calls that may be run with others, and those that are run alone."""
+    """Calls that may be run with others, and those that are run alone. Those that do not wait any more are left out."""
     together: list[tuple[Run, Sequence[int]]] = []
     alone: list[tuple[Run, Sequence[int]]] = []
     for run, nodes in taken:
+        if run.stirred:
+            ready = [node for node in nodes if run.state[node] == READY]
+            giving.unused(kind, len(nodes) - len(ready))
+            nodes = ready
         suspects = run.rare.alone
         if not suspects:
-            together.append((run, nodes))
+            together += [(run, nodes)] if len(nodes) else []
             continue
         if others := [node for node in nodes if node not in suspects]:
             together.append((run, others))

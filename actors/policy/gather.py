@@ -9,18 +9,22 @@ from. It is read from the queue, which knows what was taken, cancelled and moved
 was pushed since the last look, so that a look is taken once a batch and not once a call.
 
 Invariant: a kind that has something waiting is open, or has a timer, or is looked at before it gives something out.
-Concurrency: none; owned by one actor. Known limits: a look takes a step for each flow of the tenant. What waits and is
-not READY any more counts until it is taken, so a batch may go with fewer calls than it could have.
+Cost: a look takes a step for each flow of the tenant, and for each segment until a batch is full. Concurrency: none;
+owned by one actor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from actors.policy.fair import FairQueue
 from actors.protocol.kinds import BatchRule, Kind
 
 R = TypeVar("R")
+Live = Callable[[R, Sequence[int]], int]
+"""How many nodes of a segment still wait: some were cancelled or have expired meanwhile, and nobody took them out."""
+ALL: Final = 1 << 62
 BATCH: Final = "batch"
 """Word of the scopes under which calls wait for others. Nobody sets quotas for these, or pauses them."""
 
@@ -44,21 +48,22 @@ class Gathered:
         self.pushed = 0
         self.is_open = False
 
-    def push(self, count: int, queue: FairQueue[R]) -> bool:
+    def push(self, count: int, queue: FairQueue[R], live: Live[R]) -> bool:
         """So many more wait; returns whether a batch is there by that."""
         self.pushed += count
         if self.is_open or self.pushed < self.rule.size:
             return False
-        self.pushed = waiting(queue, self.kind).calls
+        self.pushed = waiting(queue, self.kind, live, self.rule.size).calls
         self.is_open = self.pushed >= self.rule.size
         return self.is_open
 
-    def allows(self, queue: FairQueue[R], now_ns: int) -> bool:
-        """Whether a batch can go now."""
-        found = waiting(queue, self.kind)
+    def allows(self, queue: FairQueue[R], now_ns: int, live: Live[R]) -> int | None:
+        """Whether a batch can go now (None), or when it can although it is not full."""
+        found = waiting(queue, self.kind, live, self.rule.size)
         self.pushed = found.calls
-        self.is_open = found.calls >= self.rule.size or now_ns >= found.since_ns + self.rule.wait_ns
-        return self.is_open
+        until_ns = found.since_ns + self.rule.wait_ns
+        self.is_open = found.calls >= self.rule.size or now_ns >= until_ns
+        return None if self.is_open else until_ns
 
 
 def scope_of(kind: Kind) -> str:
@@ -66,17 +71,25 @@ def scope_of(kind: Kind) -> str:
     return f"{BATCH}:{kind.no}"
 
 
-def waiting(queue: FairQueue[R], kind: Kind) -> Waiting:
-    """What waits of a kind; without anything, since time began."""
+def waiting(queue: FairQueue[R], kind: Kind, live: Live[R], enough: int = ALL) -> Waiting:
+    """What waits of a kind; without anything, since time began. It counts until there is `enough`."""
     only = queue._only
-    if only is not None:  # its size is not kept meanwhile
-        mine = only.kind is kind and queue.size
-        return Waiting(queue.size, only.segments[0][3]) if mine else Waiting(0, 0)
-    tenant = queue._levels[kind.priority].tenants.get(kind.tenant)
-    flows = () if tenant is None else tenant.flows.values()
-    lanes = [lane for flow in flows if (lane := flow.lanes.get(kind)) is not None and lane.segments]
-    since_ns = min((lane.segments[0][3] for lane in lanes), default=0)
-    return Waiting(sum(lane.size for lane in lanes), since_ns)
+    if only is not None:
+        lanes = [only] if only.kind is kind else []
+    else:
+        tenant = queue._levels[kind.priority].tenants.get(kind.tenant)
+        flows = () if tenant is None else tenant.flows.values()
+        lanes = [lane for flow in flows if (lane := flow.lanes.get(kind)) is not None]
+    calls, since_ns = 0, None
+    for lane in lanes:
+        for run, nodes, start, segment_ns, _ in lane.segments:
+            here = live(run, nodes[start:] if start else nodes)
+            if here and (since_ns is None or segment_ns < since_ns):
+                since_ns = segment_ns
+            calls += here
+            if calls >= enough:
+                return Waiting(calls, since_ns or 0)
+    return Waiting(calls, since_ns or 0)
 
 
 def take_more(queue: FairQueue[R], kind: Kind, count: int) -> list[tuple[R, Kind, list[int]]]:
