@@ -81,8 +81,16 @@ class BatchingDecorator(Protocol):
 
     @overload
     def __call__(
+        self, fn: Callable[Concatenate[list[T], ...], Coroutine[Any, Any, list[U | Failed]]], /
+    ) -> Task[[T], Coroutine[Any, Any, U]]: ...
+
+    @overload
+    def __call__(
         self, fn: Callable[Concatenate[list[T], ...], Coroutine[Any, Any, list[U]]], /
     ) -> Task[[T], Coroutine[Any, Any, U]]: ...
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[list[T], ...], list[U | Failed]], /) -> Task[[T], U]: ...
 
     @overload
     def __call__(self, fn: Callable[Concatenate[list[T], ...], list[U]], /) -> Task[[T], U]: ...
