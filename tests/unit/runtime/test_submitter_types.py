@@ -13,7 +13,8 @@ import pytest
 PROGRAM = """
 from __future__ import annotations
 import math
-from runtime import AsyncRuntime, Batch, Failed, Flow, Priority, Rate, Retry, Runtime, Scheduling, Share, TaskContext, TaskRegistry
+from runtime import AsyncRuntime, Batch, Failed, Flow, Priority, Rate, Retry, Runtime, Scheduling, Share
+from runtime import TaskContext, TaskRegistry
 
 tasks = TaskRegistry()
 
