@@ -54,6 +54,7 @@ from actors.protocol.errors import (
     UnknownRun,
     WaitTimeout,
     WorkflowFileError,
+    WrongBatchResult,
 )
 
 __all__ = [
@@ -100,6 +101,7 @@ __all__ = [
     "UnknownRun",
     "WaitTimeout",
     "WorkflowFileError",
+    "WrongBatchResult",
     "error_of",
     "error_to_wire",
 ]
