@@ -229,6 +229,13 @@ def in_one_call(worker: PoolWorker, serial: int) -> int:
     return 1 if group is None or group.batch is None else group.batch.size
 
 
+def in_the_same_call(group: LeaseGroup[Run], serial: int) -> list[tuple[Run, int]]:
+    """The node of a lease, or all nodes of its batch: what a handler says in between is said of all its calls."""
+    if group.batch is None:
+        return [(group.run, group.nodes[serial - group.base])]
+    return [(g.run, node) for g in group.batch.groups for node, flag in zip(g.nodes, g.open, strict=True) if flag]
+
+
 def is_behind(group: LeaseGroup[Run], serial: int) -> bool:
     """Whether a lease is not the first that is open of its batch, in whose name it runs."""
     return group.batch is not None and serial != group.batch.open_serials()[0]

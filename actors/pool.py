@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from actors.batching import in_one_call, shared_fate
+from actors.batching import in_one_call, in_the_same_call, shared_fate
 from actors.policy.prefetch import capacity, smoothed, spread
 from actors.pool_size import look_at_starts
 from actors.pool_stop import escalate_due, give_back, observed, plan_watch, revoked, stop_leases, take_back
@@ -249,17 +249,14 @@ class WorkerPool:
     def _on_progress(self, message: msg.WorkerProgress) -> None:
         worker = self.workers.get(message.worker)
         group = None if worker is None else worker.book.find(message.serial)
-        if group is not None:
-            node = group.nodes[message.serial - group.base]
-            group.run.own_rare().progress[node] = (message.done, message.total, message.text)
+        for run, node in () if group is None else in_the_same_call(group, message.serial):
+            run.own_rare().progress[node] = (message.done, message.total, message.text)
 
     def _on_logged(self, message: msg.WorkerLogged) -> None:
         worker = self.workers.get(message.worker)
         group = None if worker is None else worker.book.find(message.serial)
-        if group is not None:
-            self._out.append(
-                msg.Noted(group.run, group.nodes[message.serial - group.base], message.stream, message.text)
-            )
+        for run, node in () if group is None else in_the_same_call(group, message.serial):
+            self._out.append(msg.Noted(run, node, message.stream, message.text))
 
     def measured(self, task_ns: float) -> None:
         """A task took so long: the average, and with it what a worker may hold, follow."""

@@ -168,3 +168,12 @@ def test_a_running_batch_is_stopped_when_all_of_it_is_cancelled() -> None:
 def test_a_rule_that_is_none_is_refused(batch: object) -> None:
     with pytest.raises(ProtocolError):
         KindTable().intern(kind(batch=batch))
+
+
+def test_what_a_handler_says_meanwhile_is_said_of_all_its_calls() -> None:
+    rig = rig_with()
+    submit(rig, 3)
+    rig.say(msg.WorkerProgress(1, 1, 1.0, 4.0, "a quarter"), msg.WorkerLogged(1, 1, "log", "so far so good"))
+    for seq in (1, 2, 3):
+        assert "so far so good" in str(rig.ask("story", run=f"s-{seq}"))
+    assert rig.core.scheduler.book.live[1].rare.progress == dict.fromkeys(range(3), (1.0, 4.0, "a quarter"))
