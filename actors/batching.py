@@ -278,9 +278,12 @@ def _all_cancelled(batch: LeasedBatch[Run]) -> bool:
     )
 
 
-def suspects(run: Run, node: int, failure: dict[str, Any]) -> bool:
-    """Whether an attempt ended together with others, and one of them is to blame; then it runs alone from now on."""
+def was_in_company(run: Run, node: int, failure: dict[str, Any]) -> bool:
+    """Let a node whose attempt ended together with others, one of which is to blame, run alone from now on.
+
+    Returns whether it is tried again for that, and not counted as a crash: a timeout follows the rules for retries.
+    """
     if failure.get("batch", 1) < 2 or failure["kind"] not in SUSPECT:
         return False
     run.own_rare().alone.add(node)
-    return True
+    return bool(failure["kind"] != FailureKind.TIMEOUT)

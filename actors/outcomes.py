@@ -140,7 +140,7 @@ def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
 
 def _tries_again(run: Run, node: int, kind: Kind, failure: dict[str, Any], attempt: int) -> bool:
     what = failure["kind"]
-    if batching.suspects(run, node, failure) and what == FailureKind.CRASH:
+    if batching.was_in_company(run, node, failure):
         return True
     if what in (FailureKind.CRASH, FailureKind.MEMORY):
         crashes = run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1

@@ -190,9 +190,8 @@ class Replay:
         if times[2]:
             run.own_rare().ended[node] = (times[0], times[1], times[2])
         run.rare.give_up_spawned(node)
-        if batching.suspects(run, node, failure) and failure["kind"] == FailureKind.CRASH:
-            pass
-        elif failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
+        alone = batching.was_in_company(run, node, failure)
+        if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY) and not alone:
             run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         if outcome == "retry":
             scheduler.note(run, node, *retry_words(attempt, failure, due - wall))

@@ -27,7 +27,7 @@ def rig_with(policy: dict[str, Any] | None = None, **options: Any) -> Rig:
 
 def submit(rig: Rig, count: int, first: int = 1, size: int = 3, **options: Any) -> None:
     rows = [[seq, 1, seq] for seq in range(first, first + count)]
-    batching = kind(batch=[size, WAIT_NS], retry=RETRY, **options)
+    batching = kind(batch=[size, WAIT_NS], **{"retry": RETRY, **options})
     rig.say(msg.KindDefined("s", 1, batching), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
 
 
@@ -119,6 +119,15 @@ def test_a_crash_in_company_is_not_the_one_after_which_a_task_is_given_up() -> N
     rig.later(0)
     rig.die(worker, 1, (1,))
     assert sorted(states(rig)) == ["failed", "running", "running"]
+
+
+@pytest.mark.parametrize(("what", "goes_on"), [("memory", True), ("timeout", False), ("error", False)])
+def test_what_is_excused_in_company_is_not_when_alone(what: str, goes_on: bool) -> None:
+    rig = rig_with()
+    submit(rig, 3, poison=1, retry={"max_attempts": 1})
+    failure = {"kind": what, "type": "builtins.MemoryError", "message": "no", "traceback": "", "batch": 3}
+    rig.say(msg.WorkerFailed(1, [[serial, 1, serial - 1, 1, 2, failure] for serial in (1, 2, 3)]))
+    assert states(rig) == ["running" if goes_on else "failed"] * 3
 
 
 def test_who_runs_alone_is_known_after_a_restart() -> None:
