@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from runtime import Batch, Failed, TaskContext, TaskRegistry
-from tests.scenarios.handlers import note, wait_for
+from tests.scenarios.handlers import TICK_S, note, wait_for
 
 TASKS: Final = TaskRegistry()
 POISON: Final = 13
@@ -85,6 +85,15 @@ def held(calls: list[list[Any]]) -> list[str]:
     """Runs until the gate is there. A call: a word, the file of the notes, the gate."""
     note(calls[0][1], f"batch-of-{len(calls)}")
     wait_for(calls[0][2])
+    return [word for word, _, _ in calls]
+
+
+@TASKS.task(batch=Batch(max_size=3, max_wait=0.5), node_type="io")
+async def held_async(calls: list[list[Any]]) -> list[str]:
+    """The same, in a worker of many."""
+    note(calls[0][1], f"batch-of-{len(calls)}")
+    while not os.path.exists(calls[0][2]):  # noqa: ASYNC110, ASYNC240  (what opens the gate is another process)
+        await asyncio.sleep(TICK_S)
     return [word for word, _, _ in calls]
 
 

@@ -203,3 +203,34 @@ async def submit_in_asyncio(state_dir: Path, runs: str) -> None:
     async with AsyncRuntime(state_dir, calls.TASKS, node_types=NODE_TYPES, durability="os") as rt:
         handles = [await rt.submit(calls.double, [number, runs]) for number in range(5)]
         assert [await handle for handle in handles] == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("handler", [calls.held, calls.held_async])
+def test_a_batch_whose_worker_and_engine_are_killed_is_run_again(state_dir: Path, tmp_path: Path, handler: Any) -> None:
+    runs, gate = tmp_path / "runs", tmp_path / "gate"
+    with runtime(state_dir) as rt:
+        handles = [rt.submit(handler, [word, str(runs), str(gate)]) for word in "abc"]
+        (first,) = await_lines(runs, 1)
+        kill(first.pid)
+        until(lambda: rt.submit(calls.double, [1, str(tmp_path / "other")]).result(timeout=30) == 2, "the engine")
+        await_lines(runs, 2)  # alone by now
+        engine = OwnFamily(rt).engine
+        kill(engine)
+        await_gone([engine])
+        gate.touch()
+        assert [handle.result(timeout=60) for handle in handles] == ["a", "b", "c"]
+    assert batches(runs)[3] == 1
+
+
+def test_random_kills_of_workers_lose_and_repeat_nothing_that_was_told(state_dir: Path, tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    with runtime(state_dir) as rt:
+        steady = rt.options(poison=20, retry=20)
+        handles = [steady.submit(calls.double, [number, runs]) for number in range(40)]
+        for _ in range(4):
+            count = len(await_lines(Path(runs), 1))
+            kill(OwnFamily(rt).workers[0])
+            handles += [steady.submit(calls.double, [number, runs]) for number in range(40, 46)]
+            until(lambda count=count: len(await_lines(Path(runs), 1)) > count, "more batches")  # type: ignore[misc]
+        numbers = [*range(40), *range(40, 46)] + 3 * [*range(40, 46)]
+        assert [handle.result(timeout=60) for handle in handles] == [2 * number for number in numbers]
