@@ -14,7 +14,8 @@ A batch that took its worker with it, ran out of memory or over its timeout has 
 each of its calls runs alone from then on (`Rare.alone`): the culprit shows itself, and its crash in company does not
 count as one of those after which a task is given up.
 
-Known limits: what is filled up is taken from the flows of a tenant in their order, not by turns.
+Known limits: what is filled up is taken from the flows of a tenant in their order, not by turns. An idle worker may
+take half of what a busy one holds ahead; then a batch that is cut so goes in two calls.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def offer_over(pool: WorkerPool, best: int) -> msg.Offer | None:
         book = worker.book
         fits = over - sum(book.held_of[: best + 1])
         if fits > 0 and worker.state is WorkerState.READY and not (worker.stops or worker.stuck):
-            held = book.held
+            held = book.held - book.surplus
             fits = min(fits, pool.holds_max + over - held, pool.tasks_max - worker.tasks - held, worker.window)
             if fits > 0:
                 shares.append((held, worker.id, fits))
@@ -51,7 +51,7 @@ def with_places(pool: WorkerPool, offer: msg.Offer) -> msg.Offer:
     """The offer, with what shares of the classes are reckoned by."""
     workers = pool.workers.values()
     slots = pool.slots * sum(worker.state is WorkerState.READY for worker in workers)
-    return offer._replace(slots=slots, held=tuple(map(sum, zip(*(w.book.held_of for w in workers), strict=True))))
+    return offer._replace(slots=slots, held=tuple(map(sum, zip(*(w.book.units_of() for w in workers), strict=True))))
 
 
 def with_windows(pool: WorkerPool, offer: msg.Offer) -> msg.Offer:

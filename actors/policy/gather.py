@@ -95,8 +95,7 @@ def waiting(queue: FairQueue[R], kind: Kind, live: Live[R], enough: int = ALL) -
 def take_more(queue: FairQueue[R], kind: Kind, count: int) -> list[tuple[R, Kind, list[int]]]:
     """Take up to so many calls of a kind besides those whose turn it was, to fill a batch with.
 
-    Also those that wait for a batch; but not what is held back otherwise. The tenants and flows have had that much of
-    their next turn, up to one whole.
+    Also those that wait for a batch; but not what is held back otherwise. It is all one turn.
     """
     queue._count_all()
     level, scope = queue._levels[kind.priority], scope_of(kind)

@@ -174,6 +174,16 @@ class LeaseBook(Generic[R]):
         if group.left == 0:
             self._drop(group)
 
+    def units_of(self) -> list[int]:
+        """What is held by class, a batch as one."""
+        if not self.surplus:
+            return self.held_of
+        batches = {group.batch for group in self._groups.values() if group.batch is not None}
+        units = list(self.held_of)
+        for batch in batches:
+            units[batch.groups[0].lane] -= batch.left - 1
+        return units
+
     def groups(self) -> Iterator[LeaseGroup[R]]:
         """Groups in order of their serials."""
         return iter(list(self._groups.values()))

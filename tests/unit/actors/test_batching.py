@@ -67,6 +67,22 @@ def test_a_batch_counts_as_one_task_for_what_a_worker_may_hold() -> None:
     assert (book.held, book.surplus) == (6, 4)
 
 
+def test_what_is_urgent_overtakes_a_batch_that_is_held_ahead() -> None:
+    rig = rig_with(prefetch=1)
+    submit(rig, 12)
+    assert [len(batch) for batch in given(rig)] == [3, 3]
+    rows = [[13, 2, 13]]
+    urgent = kind(priority="realtime")
+    rig.say(msg.KindDefined("s", 2, urgent), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    assert [(e.kind.priority, e.batch) for e in rig.taken(fx.LeaseWork)] == [(0, 0)]
+
+
+def test_a_batch_is_one_place_of_its_class() -> None:
+    rig = rig_with({"shares": {"normal": [0, 0.5]}}, prefetch=1, slots=4, mode="asyncio")
+    submit(rig, 12)
+    assert [len(batch) for batch in given(rig)] == [3, 3]
+
+
 def test_quotas_count_calls() -> None:
     rig = rig_with({"quotas": {"key:k": 2}}, prefetch=1)
     submit(rig, 6, concurrency_key="k")

@@ -125,6 +125,7 @@ def test_leases_beyond_the_first_of_a_batch_are_counted() -> None:
     assert first.batch is not None
     assert (first.batch.open_serials(), first.batch.size) == ([3, 4, 5], 3)
     assert (book.held, book.surplus) == (6, 2)
+    assert (book.held_of, book.units_of()) == ([0, 0, 6, 0], [0, 0, 4, 0])
     surplus = []
     for serial in (4, 6, 3, 5):
         assert book.finish(serial, 1) is not None
