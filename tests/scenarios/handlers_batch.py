@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from runtime import Batch, Failed, TaskContext, TaskRegistry
+from runtime.errors import SkipNode
 from tests.scenarios.handlers import TICK_S, note, wait_for
 
 TASKS: Final = TaskRegistry()
@@ -123,3 +124,37 @@ def adds_nodes(calls: list[Call], ctx: TaskContext | None = None) -> list[int]:
 def numbers_of(path: str, count: int) -> Iterator[Call]:
     """Calls."""
     return ([number, path] for number in range(count))
+
+
+@TASKS.task(batch=Batch(max_size=3, max_wait=0.5), node_type="io", timeout=2.0)
+async def slow_in_company_async(calls: list[Call]) -> list[int]:
+    """Takes too long where the poison is among the calls."""
+    if POISON in noted(calls):
+        await asyncio.sleep(3600)
+    return [number for number, _ in calls]
+
+
+@TASKS.task(batch=Batch(max_size=3, max_wait=0.5), node_type="io", timeout=2.0)
+def slow_in_company_in_thread(calls: list[Call]) -> list[int]:
+    """The same, in a thread."""
+    if POISON in noted(calls):
+        wait_for("/nonexistent/gate")
+    return [number for number, _ in calls]
+
+
+@TASKS.task(batch=Batch(max_size=4, max_wait=0.5), payloads="pickle")
+def backwards(values: list[bytes]) -> list[Any]:
+    """What only pickle can store fails no other; a generator in the place of a result does so alone."""
+    return [value[::-1] if value else (n for n in "ab") for value in values]
+
+
+@TASKS.task(batch=Batch(max_size=3, max_wait=0.5))
+def skips(calls: list[Call]) -> list[int | Failed]:
+    """The poison is skipped."""
+    return [Failed(SkipNode("not needed")) if number == POISON else number for number in noted(calls)]
+
+
+@TASKS.task(batch=Batch(max_size=3, max_wait=0.5))
+def increment(numbers: list[int]) -> list[int]:
+    """One more than each."""
+    return [number + 1 for number in numbers]

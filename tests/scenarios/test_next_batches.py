@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime import AsyncRuntime, Flow, NodeType, Runtime, Scheduling
-from runtime.errors import TaskCancelled, TaskFailed
+from runtime.errors import TaskCancelled, TaskFailed, TaskSkipped
 from tests.scenarios import handlers_batch as calls
 from tests.scenarios.processes import OwnFamily, kill
 from tests.scenarios.waiting import await_gone, await_lines, until, words
@@ -116,11 +116,14 @@ def test_a_batch_that_kills_its_worker_is_taken_apart(state_dir: Path, tmp_path:
     assert batches(Path(runs)) == {8: 1, 1: 7 + 3}
 
 
-def test_a_batch_that_runs_over_its_timeout_is_taken_apart(state_dir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "handler", [calls.slow_in_company, calls.slow_in_company_async, calls.slow_in_company_in_thread]
+)
+def test_a_batch_that_runs_over_its_timeout_is_taken_apart(state_dir: Path, tmp_path: Path, handler: Any) -> None:
     runs = str(tmp_path / "runs")
     with runtime(state_dir) as rt:
         several = rt.options(retry=2)
-        handles = [several.submit(calls.slow_in_company, [number, runs]) for number in (1, calls.POISON, 2)]
+        handles = [several.submit(handler, [number, runs]) for number in (1, calls.POISON, 2)]
         assert [handles[0].result(timeout=30), handles[2].result(timeout=30)] == [1, 2]
         assert failure(handles[1]).kind == "timeout"
     assert batches(Path(runs)) == {3: 1, 1: 3}
@@ -156,10 +159,11 @@ def test_a_wrong_result_is_said_to_all(state_dir: Path, tmp_path: Path, what: st
             assert "WrongBatchResult" in failure(handle).type_name
 
 
-def test_a_running_batch_is_stopped_only_when_nobody_wants_it(state_dir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("handler", [calls.held, calls.held_async])
+def test_a_running_batch_is_stopped_only_when_nobody_wants_it(state_dir: Path, tmp_path: Path, handler: Any) -> None:
     runs, gate = str(tmp_path / "runs"), tmp_path / "gate"
     with runtime(state_dir) as rt:
-        handles = [rt.submit(calls.held, [word, runs, str(gate)]) for word in "abc"]
+        handles = [rt.submit(handler, [word, runs, str(gate)]) for word in "abc"]
         await_lines(Path(runs), 1)
         assert handles[1].cancel()
         until(lambda: "ends with the batch" in handles[1].why(), "the cancel to be said")
@@ -167,7 +171,7 @@ def test_a_running_batch_is_stopped_only_when_nobody_wants_it(state_dir: Path, t
         gate.touch()
         assert [handle.result(timeout=30) for handle in handles] == ["a", "b", "c"]
         never = str(tmp_path / "never")
-        handles = [rt.submit(calls.held, [word, runs, never]) for word in "def"]
+        handles = [rt.submit(handler, [word, runs, never]) for word in "def"]
         await_lines(Path(runs), 2)
         for handle in handles:
             assert handle.cancel()
@@ -234,3 +238,29 @@ def test_random_kills_of_workers_lose_and_repeat_nothing_that_was_told(state_dir
             until(lambda count=count: len(await_lines(Path(runs), 1)) > count, "more batches")  # type: ignore[misc]
         numbers = [*range(40), *range(40, 46)] + 3 * [*range(40, 46)]
         assert [handle.result(timeout=60) for handle in handles] == [2 * number for number in numbers]
+
+
+def test_large_and_pickled_values_are_those_of_their_call(state_dir: Path) -> None:
+    large = bytes(range(256)) * 4_000
+    with runtime(state_dir) as rt:
+        handles = [rt.submit(calls.backwards, value) for value in (large, b"", b"xyz", large + b"x")]
+        assert handles[0].result(timeout=30) == large[::-1]
+        assert "generator" in str(failure(handles[1]))
+        assert [handles[2].result(timeout=30), handles[3].result(timeout=30)] == [b"zyx", b"x" + large[::-1]]
+
+
+def test_one_call_may_be_skipped(state_dir: Path, tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    with runtime(state_dir) as rt:
+        handles = [rt.submit(calls.skips, [number, runs]) for number in (1, calls.POISON, 2)]
+        assert isinstance(failure(handles[1]), TaskSkipped)
+        assert [handles[0].result(timeout=30), handles[2].result(timeout=30)] == [1, 2]
+
+
+def test_results_of_parents_are_arguments(state_dir: Path) -> None:
+    with runtime(state_dir) as rt:
+        flow = Flow("chain")
+        nodes = [flow.add(calls.increment, 0) for _ in range(3)]
+        nodes = [flow.add(calls.increment, node) for node in nodes]
+        last = flow.add(calls.increment, nodes[0])
+        assert rt.submit(flow).result(last, timeout=30) == 3
