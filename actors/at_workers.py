@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from actors.batching import is_behind
+
 if TYPE_CHECKING:
-    from actors.policy.leases import LeaseGroup
+    from actors.policy.leases import LeasedBatch, LeaseGroup
     from actors.pool import WorkerPool
     from actors.pool_worker import PoolWorker
     from actors.run import Run
@@ -27,6 +29,8 @@ class RunningNode(NamedTuple):
     worker: int
     pid: int
     started_ns: int
+    together: int = 1
+    """Nodes that are run in one call with it, itself included."""
 
 
 class HeldNode(NamedTuple):
@@ -44,8 +48,21 @@ def running_nodes(pools: Mapping[str, WorkerPool]) -> Iterator[RunningNode]:
         for worker in pool.workers.values():
             for serial, started_ns in worker.running:
                 group = worker.book.find(serial)
-                if group is not None:
-                    yield RunningNode(group.run, group.nodes[serial - group.base], worker.id, worker.pid, started_ns)
+                if group is None:
+                    continue
+                if group.batch is not None:
+                    if not is_behind(group, serial):
+                        yield from _batch(worker, group.batch, started_ns)
+                    continue
+                yield RunningNode(group.run, group.nodes[serial - group.base], worker.id, worker.pid, started_ns)
+
+
+def _batch(worker: PoolWorker, batch: LeasedBatch[Run], started_ns: int) -> Iterator[RunningNode]:
+    """All of a batch runs while its first lease does."""
+    for group in batch.groups:
+        for node, is_open in zip(group.nodes, group.open, strict=True):
+            if is_open:
+                yield RunningNode(group.run, node, worker.id, worker.pid, started_ns, batch.left)
 
 
 def holder_of(pools: Mapping[str, WorkerPool], run: Run, node: int) -> HeldNode | None:

@@ -18,7 +18,7 @@ from actors.at_workers import RunningNode, running_nodes
 from actors.guards import Guards
 from actors.persister import Persister
 from actors.pool import WorkerPool
-from actors.pool_lanes import offer_over, with_places
+from actors.pool_lanes import offer_over, with_places, with_windows
 from actors.pool_size import ask_results, balance
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -304,6 +304,8 @@ class EngineCore:
         before = scheduler.ready[pool.name].size
         if scheduler.giving.divides(pool.name):
             offer = with_places(pool, offer)
+        if pool.name in scheduler.giving.batches.types:
+            offer = with_windows(pool, offer)
         grants = [g for g in scheduler.give(offer) if not self._take(g)]
         self._effects += pool.lease(grants, self._now_ns)
         return bool(grants) or scheduler.ready[pool.name].size != before

@@ -1,7 +1,7 @@
 """Giving: the ready queues, and what decides how much of them may start now.
 
     push ──► FairQueue per node type ──► take: class, tenant, flow (`policy.fair`), and a gate:
-                    ▲                          paused scopes, breakers, then quotas, then rates
+                    ▲                          paused scopes, batches, breakers, then quotas, then rates
                     └── release ◄── a lease ended, a rate's or breaker's time came, the policy changed
 
 What the gate refuses waits under the scope that blocks it and is looked at again when that scope has room: nobody
@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from actors import batching
+from actors.batching import Batches, Piece
 from actors.guards import BREAKER, Guards, scope_of
-from actors.policy import shares
+from actors.policy import gather, shares
 from actors.policy.fair import NO_BOUND, FairQueue
 from actors.policy.policy import Policy
 from actors.policy.position import Position
@@ -62,8 +64,9 @@ class Giving:
         self.quotas = Quotas()
         self.rates = Rates()
         self.guards = Guards()
+        self.batches = Batches()
         self.due: Timers[str] = Timers()
-        """When a rate or a breaker lets something start again, by scope; monotonic clock."""
+        """When a rate, a breaker or a batch lets something start again, by scope; monotonic clock."""
         self._first: dict[str, int] = {}
         """Class of what the timer of a rate was set for: what is no better does not overtake it."""
         self._counted = False
@@ -130,48 +133,59 @@ class Giving:
     def push(self, kind: Kind, run: Run, nodes: Sequence[int], now_ns: int, *, front: bool = False) -> None:
         """Nodes that became READY wait for their turn."""
         self.ready[kind.node_type].push(kind, run, nodes, now_ns, flow_of(run), front=front)
+        if kind.batch is not None:
+            batching.pushed(self, kind, len(nodes), now_ns)
 
-    def take(self, offer: msg.Offer, now_ns: int) -> Iterator[tuple[int, Run, Kind, Sequence[int]]]:
-        """Nodes whose turn it is, with the worker that gets them."""
+    def take(self, offer: msg.Offer, now_ns: int) -> Iterator[tuple[int, Run, Kind, Sequence[int], int]]:
+        """Nodes whose turn it is, with the worker that gets them and the number of their batch."""
         self._now_ns = now_ns
         queue = self.ready[offer.node_type]
         room = NO_BOUND if offer.worst is None else _UP_TO[offer.worst]
-        if self._gated or offer.slots or offer.node_type in self.guards.tripped:
+        if (
+            self._gated
+            or offer.slots
+            or offer.node_type in self.guards.tripped
+            or offer.node_type in self.batches.types
+        ):
             yield from self._take_limited(queue, offer, room)
             return
         for worker, count in offer.shares:
             for run, kind, nodes in queue.pop(count, now_ns, room):
-                yield worker, run, kind, nodes
+                yield worker, run, kind, nodes, 0
 
     def _take_limited(
         self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int]
-    ) -> Iterator[tuple[int, Run, Kind, Sequence[int]]]:
+    ) -> Iterator[tuple[int, Run, Kind, Sequence[int], int]]:
         """As `take`, where it is not known how much may start: the workers get it in turns, a part of their room each,
         so that two tasks that may run at once do not stand behind each other at one worker."""
         left = dict(offer.shares)
         part = {worker: max(1, count // PARTS) for worker, count in offer.shares}
-        given: dict[int, list[tuple[Run, Kind, Sequence[int]]]] = {worker: [] for worker in left}
+        given: dict[int, list[Piece]] = {worker: [] for worker in left}
+        windows = dict(zip(left, offer.windows, strict=False))
         held = list(offer.held)
         while left:
             for worker in list(left):
-                found = self._take_part(queue, offer, room, held, min(part[worker], left[worker]))
-                for piece in found:
-                    left[worker] -= len(piece[2])
+                space = windows.get(worker, NO_BOUND[0]) - sum(len(piece[2]) for piece in given[worker])
+                found = self._take_part(queue, offer, room, held, min(part[worker], left[worker], space))
+                pieces = batching.in_batches(self, offer.node_type, found, space)
+                left[worker] -= batching.units(pieces)
+                for piece in pieces:
                     _add(given[worker], piece)
-                if left[worker] <= 0:
+                if left[worker] <= 0 or space <= sum(len(piece[2]) for piece in pieces):
                     del left[worker]
                 if not found:
                     left.clear()
                     break
         for worker, pieces in given.items():
-            for run, kind, nodes in pieces:
-                yield worker, run, kind, nodes
+            for run, kind, nodes, batch in pieces:
+                yield worker, run, kind, nodes, batch
 
     def _take_part(
         self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int], held: list[int], count: int
     ) -> list[tuple[Run, Kind, Sequence[int]]]:
         """Up to so many for one worker; first of a class that waits below its least share, all within their most."""
-        gate = self._admit if self._gated or offer.node_type in self.guards.tripped else None
+        gated = self._gated or offer.node_type in self.guards.tripped or offer.node_type in self.batches.types
+        gate = self._admit if gated else None
         if not offer.slots:
             return queue.pop(count, self._now_ns, room, gate)
         by_class = self.policy.shares
@@ -193,6 +207,16 @@ class Giving:
             for scope in scopes_of(kind):
                 if scope in self.policy.paused:
                     return 0, scope
+        if kind.batch is not None and not batching.may_go(self, kind, self._now_ns):
+            return 0, gather.scope_of(kind)
+        return self._admit_now(kind, wanted)
+
+    def admit_more(self, kind: Kind, wanted: int) -> int:
+        """How many may start besides one that the gate has just let through."""
+        return self._admit_now(kind, wanted)[0]
+
+    def _admit_now(self, kind: Kind, wanted: int) -> tuple[int, str]:
+        """What breakers, quotas and rates let start."""
         may = self.guards.allow(kind.node_type, wanted, self._now_ns) if self.guards.tripped else wanted
         if not may:
             return 0, scope_of(kind.node_type)
@@ -277,6 +301,9 @@ class Giving:
         """
         for node_type in {kind.node_type for kind in kinds}:
             self.ready[node_type].reprioritize(run, class_, flow_of(run), kinds, node)
+        for kind in kinds.values():
+            if kind.batch is not None:
+                batching.pushed(self, kind, 0, self._now_ns)
         if not self._counted:
             return
         held = (*where(run.state, LEASED), *where(run.state, CANCELLING))
@@ -286,12 +313,13 @@ class Giving:
                 self._free(self.quotas.move(kind, kinds[kind], count))
 
     def fire(self, now_ns: int) -> None:
-        """Let what waits for a rate or a breaker try again whose time came."""
+        """Let what waits for a rate, a breaker or a batch try again whose time came."""
         self._now_ns = now_ns
         scopes = self.due.pop_due(now_ns)
         for scope in scopes:
             self._first.pop(scope, None)
         self._free(scopes)
+        batching.forget_unused(self, scopes)
 
     # --- questions ------------------------------------------------------------------------------------------------
 
@@ -312,6 +340,8 @@ class Giving:
         limit = self.policy.quotas.get(scope)
         if limit is not None:
             return f"{self.quotas.held(scope):,} of {limit:,} places of {called} are taken"
+        if scope in self.batches.by_scope:
+            return batching.reason(self, scope)
         due_ns = self.due.due_ns(scope)
         if due_ns is not None:
             return f"{called} keeps its room for what was before it; that is looked at in {_seconds(due_ns - now_ns)}"
@@ -358,13 +388,13 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     return changed + [name for name in before if name not in after]
 
 
-def _add(pieces: list[tuple[Run, Kind, Sequence[int]]], piece: tuple[Run, Kind, Sequence[int]]) -> None:
+def _add(pieces: list[Piece], piece: Piece) -> None:
     """Add a piece; to the last one, if it goes on with it."""
-    run, kind, nodes = piece
-    if pieces and pieces[-1][0] is run and pieces[-1][1] is kind:
+    run, kind, nodes, batch = piece
+    if pieces and pieces[-1][0] is run and pieces[-1][1] is kind and pieces[-1][3] == batch:
         before = pieces.pop()[2]
         nodes = joined(before if type(before) is range else [*before], nodes)
-    pieces.append((run, kind, nodes))
+    pieces.append((run, kind, nodes, batch))
 
 
 def flow_of(run: Run) -> Hashable:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import consequences, deadline, growth, guards, reclass, timetable
+from actors import batching, consequences, deadline, growth, guards, reclass, timetable
 from actors.policy.breaker import outcome
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
@@ -132,13 +132,16 @@ def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
         end(scheduler, run, node, SKIPPED, attempt, failure, message)
     elif what == FailureKind.NO_HANDLER and scheduler.missing_handler == "park" and not late:
         _park(scheduler, run, node, failure)
-    elif _tries_again(scheduler, run, node, kind, what, attempt) and not timetable.has_expired(scheduler, run, node):
+    elif _tries_again(run, node, kind, failure, attempt) and not timetable.has_expired(scheduler, run, node):
         _back_off(scheduler, run, node, kind, attempt, failure, message)
     else:
         end(scheduler, run, node, FAILED, attempt, failure, message)
 
 
-def _tries_again(scheduler: Scheduler, run: Run, node: int, kind: Kind, what: str, attempt: int) -> bool:
+def _tries_again(run: Run, node: int, kind: Kind, failure: dict[str, Any], attempt: int) -> bool:
+    what = failure["kind"]
+    if batching.was_in_company(run, node, failure):
+        return True
     if what in (FailureKind.CRASH, FailureKind.MEMORY):
         crashes = run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         if crashes >= kind.crashes_max:

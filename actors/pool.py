@@ -13,7 +13,8 @@ handler's interpreter lock: a handler that holds it for half a minute is busy, n
 A worker claims the best class first (`actors.worker`), so what it has passed in its lease table is read there with each
 of its answers, not inferred from them.
 
-Invariants: a serial is in one book; a worker that is not READY gets no grants; held <= PREFETCH_MAX + 2 * slots.
+Invariants: a serial is in one book; a worker that is not READY gets no grants; held <= PREFETCH_MAX + 2 * slots, where
+a batch counts as one lease, and the lease table has room for all of its leases.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from actors.batching import in_one_call, in_the_same_call, shared_fate
 from actors.policy.prefetch import capacity, smoothed, spread
 from actors.policy.scale import ScalePolicy
 from actors.pool_size import SizeSteps, machine_seen
@@ -117,7 +119,7 @@ class WorkerPool:
         held: list[int] = []
         for worker in self.workers.values():
             if worker.state is WorkerState.READY and not (worker.stops or worker.stuck):
-                holds = worker.book.held
+                holds = worker.book.held - worker.book.surplus
                 fits = min(limit - holds, worker.window, tasks_max - worker.tasks - holds)
                 if fits > 0:
                     able.append(worker)
@@ -174,17 +176,13 @@ class WorkerPool:
             worker.progress_ns = worker.busy_since_ns = self.now_ns
             self.replan = self.replan or self.watch_due_ns <= self.now_ns
         worker.saw_kind(message.kind.no)
-        group = worker.book.grant(message.run, message.kind, message.nodes)
+        group = worker.book.grant(message.run, message.kind, message.nodes, message.batch)
         timeout = message.kind.timeout_ns
         if timeout and (not self.timeout_min_ns or timeout < self.timeout_min_ns):
             self.timeout_min_ns = timeout
             self.watch_due_ns = 0
             self.replan = True
-        self._out.append(
-            fx.LeaseWork(
-                worker.id, group.base, message.run, message.kind, message.nodes, message.attempts, message.items
-            )
-        )
+        self._out.append(fx.LeaseWork(worker.id, group.base, *message[1:]))
 
     def _on_done(self, message: msg.WorkerDone) -> None:
         worker = self.workers.get(message.worker)
@@ -197,13 +195,14 @@ class WorkerPool:
         for row in message.groups:
             serial, run_no, nodes, values, started_ns, ends = row
             count = len(values)
+            calls = in_one_call(worker, serial) if worker.book.surplus else 1
             mine = finish_leases(worker, serial, run_no, nodes)
             if mine is None:
                 whole = False
                 finished += self._finish_singly(worker, row)
                 continue
             finished.append((*mine, values, started_ns, ends))
-            self.measured(ends[-1] / count)
+            self.measured(ends[-1] * calls / count)
             worker.tasks += count
         self._progressed(worker)
         if finished:
@@ -256,17 +255,14 @@ class WorkerPool:
     def _on_progress(self, message: msg.WorkerProgress) -> None:
         worker = self.workers.get(message.worker)
         group = None if worker is None else worker.book.find(message.serial)
-        if group is not None:
-            node = group.nodes[message.serial - group.base]
-            group.run.own_rare().progress[node] = (message.done, message.total, message.text)
+        for run, node in () if group is None else in_the_same_call(group, message.serial):
+            run.own_rare().progress[node] = (message.done, message.total, message.text)
 
     def _on_logged(self, message: msg.WorkerLogged) -> None:
         worker = self.workers.get(message.worker)
         group = None if worker is None else worker.book.find(message.serial)
-        if group is not None:
-            self._out.append(
-                msg.Noted(group.run, group.nodes[message.serial - group.base], message.stream, message.text)
-            )
+        for run, node in () if group is None else in_the_same_call(group, message.serial):
+            self._out.append(msg.Noted(run, node, message.stream, message.text))
 
     def measured(self, task_ns: float) -> None:
         """A task took so long: the average, and with it what a worker may hold, follow."""
@@ -337,7 +333,7 @@ class WorkerPool:
         if was is WorkerState.STARTING:
             self.wanted = max(0, self.wanted - 1)
         worker.move(WorkerEvent.EXITED)
-        guilty = guilty_of(worker, message, is_async=self.is_async)
+        guilty = shared_fate(worker, guilty_of(worker, message, is_async=self.is_async), message.claimed)
         give_back(
             self,
             worker,

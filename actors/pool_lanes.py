@@ -39,7 +39,7 @@ def offer_over(pool: WorkerPool, best: int, now_ns: int) -> msg.Offer | None:
         book = worker.book
         fits = over - sum(book.held_of[: best + 1])
         if fits > 0 and worker.state is WorkerState.READY and not (worker.stops or worker.stuck):
-            held = book.held
+            held = book.held - book.surplus
             fits = min(fits, pool.holds_max + over - held, pool.tasks_max - worker.tasks - held, worker.window)
             if fits > 0:
                 shares.append((_remaining_ns(worker, pool.average_ns, now_ns), worker.id, fits))
@@ -63,7 +63,12 @@ def with_places(pool: WorkerPool, offer: msg.Offer) -> msg.Offer:
     """The offer, with what shares of the classes are reckoned by."""
     workers = pool.workers.values()
     slots = pool.slots * sum(worker.state is WorkerState.READY for worker in workers)
-    return offer._replace(slots=slots, held=tuple(map(sum, zip(*(w.book.held_of for w in workers), strict=True))))
+    return offer._replace(slots=slots, held=tuple(map(sum, zip(*(w.book.units_of() for w in workers), strict=True))))
+
+
+def with_windows(pool: WorkerPool, offer: msg.Offer) -> msg.Offer:
+    """The offer, with how many leases the workers have room for, since a batch is many and counts as one."""
+    return offer._replace(windows=tuple(pool.workers[worker].window for worker, _ in offer.shares))
 
 
 def serials_to_take(worker: PoolWorker, slots: int) -> list[int]:

@@ -79,7 +79,7 @@ def balance(pool: WorkerPool, ready: int) -> list[Any]:
 
 
 def _is_hungry(pool: WorkerPool, worker: PoolWorker) -> bool:
-    held = worker.book.held
+    held = worker.book.held - worker.book.surplus
     return not held or 0 < held * pool.average_ns < HUNGRY_NS
 
 
@@ -89,7 +89,7 @@ def _resize(pool: WorkerPool, able: list[PoolWorker], ready: int) -> list[Any]:
     size = pool.wanted + sum(w.state in _COUNTED for w in pool.workers.values())
     if size >= scale.largest == scale.smallest:
         return []
-    waiting = ready + sum(max(0, w.book.held - pool.slots) for w in able)
+    waiting = ready + sum(max(0, w.book.held - w.book.surplus - pool.slots) for w in able)
     oldest_ns = _oldest_ns(pool, able) if waiting else 0
     pressed = size < scale.largest and scale.pressed(waiting, oldest_ns, pool.average_ns, size)
     advice = pool.steps.advice
@@ -164,11 +164,11 @@ def machine_seen(pool: WorkerPool, message: msg.MachineSeen) -> None:
 
 
 def _steal(pool: WorkerPool, able: list[PoolWorker]) -> list[Any]:
-    victims = [w for w in able if w.book.held > pool.slots and not w.revoking]
+    victims = [w for w in able if w.book.held - w.book.surplus > pool.slots and not w.revoking]
     if not victims:
         return []
     victim = max(victims, key=lambda w: w.book.held)
-    much = pool.average_ns * (victim.book.held - pool.slots) >= STEAL_WORK_NS
+    much = pool.average_ns * (victim.book.held - victim.book.surplus - pool.slots) >= STEAL_WORK_NS
     due = victim.stolen_ns + STEAL_AFTER_NS if much else victim.progress_ns + STUCK_NS
     if due > pool.now_ns:
         return [fx.WakeAt(due)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from actors.batching import is_behind, to_stop
 from actors.pool_worker import CANCEL, DEADLINE, TIMEOUT, Escalation, PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
@@ -57,7 +58,7 @@ def revoked(pool: WorkerPool, message: msg.LeasesRevoked) -> None:
         elif node in group.run.rare.overdue:
             late[DEADLINE].append(serial)
     for reason, serials in late.items():
-        _stop(pool, worker, serials, reason)
+        _stop(pool, worker, to_stop(worker, serials) if worker.book.surplus else serials, reason)
 
 
 def give_back(pool: WorkerPool, worker: PoolWorker, serials: Iterable[int], cause: str) -> None:
@@ -117,6 +118,8 @@ def observed(pool: WorkerPool, message: msg.WorkerObserved) -> None:
         if group is None or serial in worker.stops or not started_ns:  # it is just starting
             continue
         timeout = group.kind.timeout_ns
+        if group.batch is not None and is_behind(group, serial):  # its call is stopped for all of it
+            continue
         if timeout and pool.now_ns - started_ns >= timeout:
             _stop(pool, worker, [serial], TIMEOUT)
         elif timeout:

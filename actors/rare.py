@@ -26,6 +26,7 @@ class Rare:
     """
 
     __slots__ = (
+        "alone",
         "appointed",
         "attempts",
         "backoff_until",
@@ -56,6 +57,8 @@ class Rare:
         """Attempts that ended without success."""
         self.crashes: dict[int, int] = {}
         """Those of them that took their worker with them."""
+        self.alone: set[int] = set()
+        """Calls that are not run together with others any more: see `actors.batching`."""
         self.failures: dict[int, dict[str, Any]] = {}
         """How nodes ended that did not succeed."""
         self.died: dict[int, int] = {}
@@ -121,6 +124,7 @@ _SHARED: Final[dict[str, Any]] = {
     "known_as": "",
     "debounce": None,
     "events": (),
+    "alone": frozenset(),
     "appointed": frozenset(),
     "discarded": frozenset(),
     "overdue": frozenset(),

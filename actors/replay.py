@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, kept, once, outcomes, reclass, revival, timetable, wave
+from actors import admission, batching, kept, once, outcomes, reclass, revival, timetable, wave
 from actors.growth import attach_spawned
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
@@ -197,7 +197,8 @@ class Replay:
         if times[2]:
             run.own_rare().ended[node] = (times[0], times[1], times[2])
         run.rare.give_up_spawned(node)
-        if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY):
+        alone = batching.was_in_company(run, node, failure)
+        if failure["kind"] in (FailureKind.CRASH, FailureKind.MEMORY) and not alone:
             run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         if outcome == "retry":
             class_ = reclass.lower(scheduler, run, node, attempt)

@@ -134,7 +134,7 @@ class Scheduler:
 
     def _on_offer(self, message: msg.Offer) -> None:
         giving = self.giving
-        for worker, run, kind, waiting in giving.take(message, self.now_ns):
+        for worker, run, kind, waiting, batch in giving.take(message, self.now_ns):
             nodes = run.lease(timetable.in_time(self, run, waiting))
             giving.unused(kind, len(waiting) - len(nodes))
             if nodes:
@@ -142,10 +142,10 @@ class Scheduler:
                 attempts = [failed.get(n, 0) + 1 for n in nodes] if failed else None
                 if giving.guards.by_type:
                     giving.guards.leased(run, kind, nodes, attempts, self.now_ns)
-                self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes)))
+                self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes), batch))
             elif run.cancel_asked:
                 giving.drop(message.node_type, run)
-        if giving.policy.rates:
+        if giving.policy.rates or giving.batches.types:
             note_rates(self)
 
     def queue(self, run: Run, nodes: Sequence[int], front: bool = False) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from actors import deadline, timetable
+from actors import batching, deadline, timetable
 from actors.at_workers import holder_of, split_counts
 from actors.policy.position import Position
 from actors.policy.scopes import RATE
@@ -131,6 +131,8 @@ class Reasons:
             return "the engine is draining; it runs after the next start"
         giving = self._core.scheduler.giving
         place = giving.position(run, node, self._now_ns)
+        if place is not None and (gathers := batching.gathers(giving, place.blocked_by, self._now_ns, self._wall_ns)):
+            return gathers
         blocked_by = "" if place is None else place.blocked_by
         obstacle = "" if blocked_by and not blocked_by.startswith(RATE) else giving.hindrance(kind, self._now_ns)
         if blocked_by and not obstacle:
@@ -156,10 +158,14 @@ class Reasons:
         at = runs or holder
         where = "a worker" if at is None else f"worker {at.worker} (pid {at.pid})"
         if run.state[node] == CANCELLING:
+            together = 0 if runs is None else runs.together
+            if together > 1:
+                return f"its cancel was asked while its batch of {together} runs at {where}; it ends with the batch"
             return f"it is being stopped at {where}"
         if runs is not None:
             since_s = (self._now_ns - runs.started_ns) / 1e9 if runs.started_ns else 0.0
-            return f"it runs at {where}, for {max(0.0, since_s):.3f} s{self._deadline(run, node)}"
+            batch = f" in a batch of {runs.together}" if runs.together > 1 else ""
+            return f"it runs at {where}{batch}, for {max(0.0, since_s):.3f} s{self._deadline(run, node)}"
         ahead = 0 if holder is None else holder.ahead
         text = f"it waits at {where} behind {counted(ahead, 'task')}" if ahead else f"it is next at {where}"
         return text + self._deadline(run, node)

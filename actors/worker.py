@@ -3,7 +3,8 @@
 A worker holds groups of leases (one message of the engine each, consecutive serials of one run and kind), in a lane for
 each priority class. It claims the front of the oldest group of the best class in chunks, runs them in order, and sends
 what came out. So what is urgent overtakes all that is held ahead at the next chunk, and serials are not claimed in
-order: `passed` is where the engine may use slots of the lease table again.
+order: `passed` is where the engine may use slots of the lease table again. A batch, leases of several groups that are
+run as one call, is a group here that is claimed whole.
 
 What is overtaken still has its turn: one chunk after each `OVERTAKEN_NS` of that, and at once when it lies
 `OVERTAKEN_MAX` serials behind the newest, because the slots from there on cannot be used again before.
@@ -50,7 +51,8 @@ class WorkGroup:
     """Leases as they arrived: `items[i]` is the work of serial `serial + i`. `taken` of them are claimed already.
 
     `plain` says that nothing in the items needs decoding; `lane` is their priority class, 0 the best. `ends_ns`: the
-    deadlines of their tasks, on the monotonic clock, 0 for none.
+    deadlines of their tasks, on the monotonic clock, 0 for none. Where `runs` has something,
+    the group is a batch, which is claimed and run as one: there each lease has a run (number and key).
     """
 
     serial: int
@@ -64,6 +66,7 @@ class WorkGroup:
     lane: int = NORMAL
     taken: int = 0
     ends_ns: list[int] | None = None
+    runs: Sequence[tuple[int, str]] = ()
 
 
 class WorkChunk(NamedTuple):
@@ -143,7 +146,7 @@ class WorkerDesk:
         """What to claim next; it counts as claimed until `leave`. None: nothing, or draining.
 
         Args:
-            room: At most so many leases.
+            room: At most so many leases; a batch counts as one.
             now_ns: On the monotonic clock; decides when what is overtaken has its turn.
             by_duration: Whether they run one after the other, so that their duration decides how many are claimed.
         """
@@ -152,8 +155,11 @@ class WorkerDesk:
         lane = self._next_lane(now_ns)
         group = lane[0]
         start = group.taken
-        size = self._size_of(group.kind_no).size() if by_duration else limits.CLAIM_MAX
-        count = min(size, len(group.nodes) - start, room)
+        if group.runs:
+            count = len(group.nodes) - start
+        else:
+            size = self._size_of(group.kind_no).size() if by_duration else limits.CLAIM_MAX
+            count = min(size, len(group.nodes) - start, room)
         group.taken += count
         if group.taken == len(group.nodes):
             lane.popleft()
@@ -183,7 +189,8 @@ class WorkerDesk:
         Time is up sooner while results are asked for.
         """
         wait_ns = limits.RESULT_ASKED_NS if asked else limits.RESULT_FLUSH_NS
-        return now_ns - self._flushed_ns >= wait_ns or self._size_of(chunk.group.kind_no).long_or_unknown()
+        may_take_long = bool(chunk.group.runs) or self._size_of(chunk.group.kind_no).long_or_unknown()
+        return may_take_long or now_ns - self._flushed_ns >= wait_ns
 
     def stop_reason(self, serial: int) -> int:
         """Why this lease shall not start; 0 when it may."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from actors.protocol.states import RunState as RunState
     from actors.protocol.states import TriggerRule as TriggerRule
     from runtime.aio import AsyncRuntime as AsyncRuntime
+    from runtime.batch import Batch as Batch
+    from runtime.batch import Failed as Failed
     from runtime.config import NodeType as NodeType
     from runtime.config import Priority as Priority
     from runtime.config import Retention as Retention
@@ -52,10 +54,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncRuntime",
+    "Batch",
     "Breaker",
     "DeadLetter",
     "DeadLetterDetails",
     "Executor",
+    "Failed",
     "Flow",
     "Node",
     "NodeState",
@@ -84,10 +88,12 @@ __all__ = [
 
 _HOME: Final = {
     "AsyncRuntime": "runtime.aio",
+    "Batch": "runtime.batch",
     "Breaker": "runtime.protection",
     "DeadLetter": "runtime.letters",
     "DeadLetterDetails": "runtime.letters",
     "Executor": "runtime.executor",
+    "Failed": "runtime.batch",
     "Flow": "runtime.flow",
     "Node": "runtime.flow",
     "NodeState": "actors.protocol.states",

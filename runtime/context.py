@@ -7,7 +7,7 @@ dead after it. A light module: it is imported by every worker, and by user code.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
@@ -34,6 +34,7 @@ class AttemptView(Protocol):
     """What a context needs of the worker that runs its attempt."""
 
     place: Place
+    batch: Sequence[Place]
     attempt: int
     deadline_ns: int | None
     codec: Codec
@@ -55,9 +56,14 @@ class TaskContext:
         attempt: 1 for the first attempt, 2 for the first retry, and so on.
         idempotency_key: The same for all attempts of this node and different from all others: give it to outside
             services, so that an attempt that is repeated after a crash is recognised there.
+        batch_size: How many calls this is at once; 1 but in a batching handler, where what stands above is of the first
+            call, and `idempotency_keys` has the key of each, in the order of the arguments.
     """
 
-    __slots__ = ("_flow", "_progress_ns", "_view", "attempt", "idempotency_key", "node", "run_id")
+    __slots__ = (
+        "_flow", "_progress_ns", "_view", "attempt", "batch_size", "idempotency_key", "idempotency_keys", "node",
+        "run_id",
+    )  # fmt: skip
 
     def __init__(self, view: AttemptView) -> None:
         """Made by the worker."""
@@ -68,6 +74,8 @@ class TaskContext:
         self.node = view.place.node
         self.attempt = view.attempt
         self.idempotency_key = f"{view.place.run_key}/{view.place.node}"
+        self.batch_size = len(view.batch) or 1
+        self.idempotency_keys = tuple(f"{p.run_key}/{p.node}" for p in view.batch) or (self.idempotency_key,)
 
     def __repr__(self) -> str:
         return f"<TaskContext {self.idempotency_key} attempt {self.attempt}>"
@@ -168,9 +176,11 @@ class TaskContext:
 
         Raises:
             HandlerRefused: The function cannot be a handler. PayloadError: an argument cannot be stored.
+            GraphError: This is a batching handler: it is not said which of its calls adds the node.
             MissingNode: A node of another attempt or flow. DuplicateNode: the id is taken.
         """
-        self._open()
+        if self._open().batch:
+            raise GraphError("a batching handler cannot add nodes: it is not said for which of its calls")
         if self._flow is None:
             from runtime.flow import Flow  # lazy: few handlers spawn
 

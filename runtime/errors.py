@@ -55,6 +55,7 @@ from actors.protocol.errors import (
     UnknownRun,
     WaitTimeout,
     WorkflowFileError,
+    WrongBatchResult,
 )
 
 __all__ = [
@@ -102,6 +103,7 @@ __all__ = [
     "UnknownRun",
     "WaitTimeout",
     "WorkflowFileError",
+    "WrongBatchResult",
     "error_of",
     "error_to_wire",
 ]

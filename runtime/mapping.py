@@ -8,7 +8,7 @@
   rate of results justifies. An iterable that is slow is read item by item for at most MAP_PULL_NS a chunk.
 - Results are handed out as lists that are flattened at C speed: about 0.2 us an item in all for small values.
 
-Concurrency: one consumer; results are entered by the reading thread (`Batch`).
+Concurrency: one consumer; results are entered by the reading thread (`MapChunk`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from actors.protocol.errors import CallerError, ConfigurationError, PayloadError
 from actors.protocol.kinds import Shape
 from runtime.calls import ANY_KEY, encode_call
 from runtime.dispatch import Dispatch
-from runtime.host.pending import ERROR, Batch, Pending
+from runtime.host.pending import ERROR, MapChunk, Pending
 from runtime.host.submissions import fresh
 from runtime.mail.codec import Codec
 from runtime.outcome import task_error
@@ -131,7 +131,7 @@ class Mapping:
         small = max(1, window // 4) if window < 4 * limits.MAP_CHUNK_MAX else None
         self.source = Source(items, chunk or small)
         self._sink: deque[Any] | None = None if ordered else deque()
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[MapChunk] = deque()
         self._held: deque[list[Any]] = deque()
         self._sizes: dict[int, int] = {}
         self._place = 0
@@ -188,7 +188,7 @@ class Mapping:
                     held[0] = items[half:]
                     held.appendleft(items[:half])
                     continue
-                batch = Batch(len(items), self._sink)
+                batch = MapChunk(len(items), self._sink)
                 self.client.send_batch(self._plan.number(self._shape), text, batch)
                 self._note(batch, len(text))
             held.popleft()
@@ -197,7 +197,7 @@ class Mapping:
         """Submit the chunk with large values, item by item; writes files. Raises QueueFull: call again later."""
         items = self._held[0]
         while items:
-            batch = Batch(1, self._sink)
+            batch = MapChunk(1, self._sink)
             number = self._plan.number(self._shape)  # its definition goes ahead of the frame
             self.client.send_made(batch, partial(self._frame, items[:1], number))
             self._note(batch, _HEAD_BYTES)
@@ -208,7 +208,7 @@ class Mapping:
         text = self._text(self.client.codec, items, f"{self.client.session}-{seq}")
         return b"M[%d,%d,%b]" % (seq, number, text)
 
-    def _note(self, batch: Batch, size_bytes: int) -> None:
+    def _note(self, batch: MapChunk, size_bytes: int) -> None:
         self._batches.append(batch)
         self._sizes[batch.seq] = size_bytes
         self._submitted += batch.size
@@ -277,7 +277,7 @@ class Mapping:
             self._place = 0
         return values, error
 
-    def _with_failures(self, batch: Batch, values: list[Any], start: int) -> tuple[list[Any], Exception | None]:
+    def _with_failures(self, batch: MapChunk, values: list[Any], start: int) -> tuple[list[Any], Exception | None]:
         values = list(values)
         for place in sorted(place for place in batch.failures if start <= place < start + len(values)):
             error = self._error(batch, place, *batch.failures[place])
@@ -306,11 +306,11 @@ class Mapping:
             self._batches.remove(batch)
         return found, None
 
-    def _error(self, batch: Batch | None, place: int, state: str, failure: dict[str, Any]) -> TaskFailed:
+    def _error(self, batch: MapChunk | None, place: int, state: str, failure: dict[str, Any]) -> TaskFailed:
         run = f"{self.client.session}-{batch.seq}" if batch is not None else "of the map"
         return task_error(failure, self.client.codec, state, f"item {place} of run {run}")
 
-    def _forget(self, batch: Batch) -> None:
+    def _forget(self, batch: MapChunk) -> None:
         self._bytes_open -= self._sizes.pop(batch.seq, 0)
 
     # --- the end --------------------------------------------------------------------------------------------------

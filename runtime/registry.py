@@ -18,10 +18,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError
+from actors.protocol.errors import ConfigurationError, HandlerRefused
 from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
+from runtime.batch import Batch, BatchingDecorator, call_of_one
 from runtime.checks import SECONDS_MAX, is_one_of, is_whole
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, Payloads, Priority, Retry
 from runtime.reference import reference_of, refuse_unstorable
@@ -81,6 +82,8 @@ class TaskOptions:
             For tasks that are submitted singly. None for no limit.
         deadline: Seconds after its submission by which it must have ended, all attempts and waits included; then it is
             stopped and fails with the kind "deadline". For tasks that are submitted singly. None for no limit.
+        batch: The handler takes a list, the arguments of several calls, and returns a list with a result for each; see
+            `Batch`. None: it is called once for each call.
 
     Raises:
         ConfigurationError: A value is out of range; all problems are named.
@@ -101,6 +104,7 @@ class TaskOptions:
     rate_cost: float = 1.0
     expires: float | None = None
     deadline: float | None = None
+    batch: Batch | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.retry, int):
@@ -124,6 +128,7 @@ class TaskOptions:
             (is_cost(self.rate_cost), RATE_COST_RULE),
             (self.expires is None or is_expiry(self.expires), EXPIRY_RULE),
             (self.deadline is None or is_expiry(self.deadline), DEADLINE_RULE),
+            (self.batch is None or isinstance(self.batch, Batch), "batch must be a Batch"),
         )
         problems = [text for holds, text in checks if not holds]
         if problems:
@@ -182,6 +187,9 @@ class Task(Generic[P, R]):
             inspect.markcoroutinefunction(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.settings.batch is not None:
+            one: R = call_of_one(self.fn, *args, **kwargs)
+            return one
         return self.fn(*args, **kwargs)
 
     def options(self, **changes: Unpack[Options]) -> Task[P, R]:
@@ -228,7 +236,12 @@ class TaskRegistry:
     @overload
     def task(self, /, **options: Unpack[Options]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
-    def task(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+    @overload
+    def task(self, /, *, batch: Batch, **options: Unpack[Options]) -> BatchingDecorator: ...
+
+    def task(
+        self, fn: Callable[..., Any] | None = None, /, *, batch: Batch | None = None, **options: Unpack[Options]
+    ) -> Any:
         """Make a function a task. Used bare (`@tasks.task`) or with options (`@tasks.task(timeout=30.0)`).
 
         A parameter annotated with `TaskContext` is filled in by the worker and must not be passed; give it the default
@@ -236,6 +249,8 @@ class TaskRegistry:
 
         Args:
             fn: The handler: a plain or async function at the top level of an importable module.
+            batch: It takes a list of arguments, one for each of several calls, and returns a list of results: see
+                `Batch`. What is submitted, and what the task is called with, is one of them.
             options: See `TaskOptions`.
 
         Returns:
@@ -246,7 +261,7 @@ class TaskRegistry:
             ConfigurationError: An option is out of range.
         """
         if fn is None:
-            settings = DEFAULT_OPTIONS.with_changes(options)
+            settings = replace(DEFAULT_OPTIONS.with_changes(options), batch=batch)
             return lambda handler: self._register(handler, settings)
         return self._register(fn, DEFAULT_OPTIONS)
 
@@ -305,6 +320,10 @@ def kind_of(
     shared = {
         name: getattr(options, name) for name in SHARING if getattr(options, name) != getattr(DEFAULT_OPTIONS, name)
     }
+    if options.batch is not None:
+        if shape in ("args", "call"):
+            raise HandlerRefused(f"{reference_of(fn)} is a batching handler: a call of it has one positional argument")
+        shared["batch"] = options.batch.to_wire()
     return {
         "handler": reference_of(fn),
         "name": options.name or getattr(fn, "__qualname__", "") or getattr(fn, "__name__", ""),

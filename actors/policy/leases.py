@@ -7,6 +7,8 @@ batches: the cost is per group, not per task.
 A serial's slot in the worker's lease table is `serial % slots`. Where an attempt goes on for so long that the serials
 lap it, they leave out its slot (`free_run`): two open serials never share one.
 
+A *batch* is groups in a row whose leases are run as one call.
+
 Invariants: `held` is the number of open serials, `held_of` the same by class, `lowest` not above any of them; groups
 without an open serial are not kept; bases ascend; no two open serials have one slot.
 """
@@ -26,10 +28,10 @@ R = TypeVar("R")
 class LeaseGroup(Generic[R]):
     """Serials base .. base + len(nodes) - 1 of one run and kind; `open[i]` is 1 while serial base + i is held.
 
-    `lane` is the priority class of the kind.
+    `lane` is the priority class of the kind; `batch` is that which the leases belong to.
     """
 
-    __slots__ = ("base", "kind", "lane", "left", "nodes", "open", "run")
+    __slots__ = ("base", "batch", "kind", "lane", "left", "nodes", "open", "run")
 
     def __init__(self, base: int, run: R, kind: Any, nodes: Sequence[int]) -> None:
         self.base = base
@@ -39,12 +41,28 @@ class LeaseGroup(Generic[R]):
         self.nodes = nodes
         self.open = bytearray(b"\1") * len(nodes)
         self.left = len(nodes)
+        self.batch: LeasedBatch[R] | None = None
+
+
+class LeasedBatch(Generic[R]):
+    """Groups in a row whose leases are run as one call. `left` of `size` are open."""
+
+    __slots__ = ("groups", "left", "no", "size")
+
+    def __init__(self, no: int) -> None:
+        self.no = no
+        self.groups: list[LeaseGroup[R]] = []
+        self.left = self.size = 0
+
+    def open_serials(self) -> list[int]:
+        """Serials held, ascending."""
+        return [g.base + i for g in self.groups for i, flag in enumerate(g.open) if flag]
 
 
 class LeaseBook(Generic[R]):
     """The leases of one worker incarnation, whose lease table has so many slots; 0 stands for `LEASE_SLOTS`."""
 
-    __slots__ = ("_bases", "_groups", "_slots", "held", "held_of", "lowest", "next_serial")
+    __slots__ = ("_bases", "_batch", "_groups", "_slots", "held", "held_of", "lowest", "next_serial", "surplus")
 
     def __init__(self, slots: int = 0) -> None:
         self._bases: list[int] = []
@@ -53,9 +71,15 @@ class LeaseBook(Generic[R]):
         self.held = 0
         self.held_of = [0] * len(PRIORITIES)
         self.next_serial = self.lowest = 1
+        self.surplus = 0
+        """Leases beyond the first of each open batch: `held - surplus` is how many calls are ahead."""
+        self._batch: LeasedBatch[R] | None = None  # the latest
 
-    def grant(self, run: R, kind: Any, nodes: Sequence[int]) -> LeaseGroup[R]:
-        """Open a lease for each node, with the next serials; not more than `free_run` has just said."""
+    def grant(self, run: R, kind: Any, nodes: Sequence[int], batch: int = 0) -> LeaseGroup[R]:
+        """Open a lease for each node, with the next serials; not more than `free_run` has just said.
+
+        Those that are given in a row under the same number of a batch belong to it.
+        """
         if self.next_serial - self.lowest > self._slots // 2:
             self.next_serial, _ = self.free_run()
         group = LeaseGroup(self.next_serial, run, kind, nodes)
@@ -65,7 +89,19 @@ class LeaseBook(Generic[R]):
         self.held += count
         self.held_of[group.lane] += count
         self.next_serial += count
+        if batch:
+            self._add_to_batch(group, batch)
         return group
+
+    def _add_to_batch(self, group: LeaseGroup[R], no: int) -> None:
+        batch = self._batch
+        if batch is None or batch.no != no:
+            batch = self._batch = LeasedBatch(no)
+        group.batch = batch
+        batch.groups.append(group)
+        self.surplus += group.left - (not batch.left)
+        batch.size += group.left
+        batch.left += group.left
 
     def free_run(self) -> tuple[int, int]:
         """The next serial whose slot no open one has, and how many such follow in a row; at most half the table."""
@@ -132,8 +168,21 @@ class LeaseBook(Generic[R]):
         group.left -= count
         self.held -= count
         self.held_of[group.lane] -= count
+        if group.batch is not None:
+            group.batch.left -= count
+            self.surplus -= count - (not group.batch.left)
         if group.left == 0:
             self._drop(group)
+
+    def units_of(self) -> list[int]:
+        """What is held by class, a batch as one."""
+        if not self.surplus:
+            return self.held_of
+        batches = {group.batch for group in self._groups.values() if group.batch is not None}
+        units = list(self.held_of)
+        for batch in batches:
+            units[batch.groups[0].lane] -= batch.left - 1
+        return units
 
     def groups(self) -> Iterator[LeaseGroup[R]]:
         """Groups in order of their serials."""
@@ -168,5 +217,8 @@ class LeaseBook(Generic[R]):
             raise AssertionError("bases are not the groups'")
         if self.lowest != (self._bases[0] if self._bases else self.lowest):
             raise AssertionError("the lowest serial is not the first group's")
+        batches = {g.batch for g in self._groups.values() if g.batch is not None}
+        if any(b.left != len(b.open_serials()) for b in batches) or self.surplus != sum(b.left - 1 for b in batches):
+            raise AssertionError("what is held of batches is wrong")
         if len({serial % self._slots for serial in self.open_serials()}) != self.held:
             raise AssertionError("two open serials have one slot")

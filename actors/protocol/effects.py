@@ -40,6 +40,8 @@ class LeaseWork(NamedTuple):
     nodes: Sequence[int]
     attempts: list[int] | None
     items: list[Any]
+    batch: int = 0
+    """Number of the batch that they belong to; 0: they are run one by one."""
 
 
 class Revoke(NamedTuple):

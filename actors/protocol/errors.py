@@ -103,6 +103,13 @@ class PayloadUnreadable(PayloadError):
     hint = "restore the file, module or class named in the message"
 
 
+class WrongBatchResult(CallerError):
+    """A batching handler returned something else than a list with a result for each of its calls."""
+
+    code = "MS108"
+    hint = "return a list as long as the one the handler was given; Failed(exception) stands for a call that failed"
+
+
 class GraphError(CallerError):
     """The graph is not a valid DAG."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import orjson
 
@@ -17,6 +17,10 @@ from actors.protocol import limits
 from actors.protocol.errors import CallerError, ProtocolError
 from actors.protocol.states import TriggerRule
 
+BATCH_RULE: Final = (
+    f"batch: max_size must be a whole number from 1 to {limits.BATCH_MAX:,}, and max_wait 0 to "
+    f"{limits.BATCH_WAIT_NS_MAX // 1_000_000_000:,} seconds"
+)
 Shape = Literal["one", "args", "call", "parents", "mixed", "template"]
 """How a task's arguments are stored, and what its worker is sent:
 
@@ -51,6 +55,13 @@ class RetryPolicy:
     lower_after: int = 0
 
 
+class BatchRule(NamedTuple):
+    """How many calls of a batching handler are run as one, and how long the first of them waits for others."""
+
+    size: int
+    wait_ns: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """One interned kind. Compared by identity: one object per kind in one engine."""
@@ -71,6 +82,7 @@ class Kind:
     concurrency_key: str | None = None
     rate_key: str | None = None
     rate_cost: float = 1.0
+    batch: BatchRule | None = None
 
     @staticmethod
     def of(no: int, data: dict[str, Any]) -> Kind:
@@ -106,6 +118,7 @@ class Kind:
                 priority=PRIORITIES.index(data.get("priority", "normal")),
                 trigger=TriggerRule(data.get("trigger", "all_succeeded")),
                 **_sharing(data),
+                batch=_batch(data.get("batch")),
             )
         except (KeyError, ValueError, TypeError, AttributeError) as broken:
             raise ProtocolError(f"task kind is malformed: {broken!r}") from broken
@@ -123,6 +136,21 @@ def _sharing(data: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(value, str) for value in found.values()) or not is_cost(cost):
         raise ProtocolError(f"tenant and keys must be text, and {RATE_COST_RULE}")
     return {**found, "rate_cost": float(cost)}
+
+
+def is_batch(size: object, wait_ns: object) -> bool:
+    """Whether a handler can take so many calls at once, the first of which waits so long."""
+    whole = isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= limits.BATCH_MAX
+    return whole and isinstance(wait_ns, int) and 0 <= wait_ns <= limits.BATCH_WAIT_NS_MAX
+
+
+def _batch(wire: Any) -> BatchRule | None:
+    if wire is None:
+        return None
+    size, wait_ns = wire
+    if not is_batch(size, wait_ns):
+        raise ProtocolError(BATCH_RULE)
+    return BatchRule(size, wait_ns)
 
 
 class KindTable:

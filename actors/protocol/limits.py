@@ -35,6 +35,10 @@ PREFETCH_TARGET_NS: Final = 8_000_000
 """Work a worker holds ahead, by measured duration: some wake-ups' worth, yet short enough to stay fair."""
 CLAIM_MAX: Final = 1024
 """Leases claimed by one compare-and-set."""
+BATCH_MAX: Final = CLAIM_MAX
+"""Calls in one batch of a batching handler, which are claimed together."""
+BATCH_WAIT_NS_MAX: Final = 86_400_000_000_000
+"""Longest that a call waits for others: a day. Who collects for longer wants a task that is due at a time."""
 CLAIM_TARGET_NS: Final = 250_000
 """Work claimed at a time: what can no longer be taken back."""
 RESULT_FLUSH_NS: Final = 1_000_000

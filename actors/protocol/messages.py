@@ -230,6 +230,8 @@ class Offer(NamedTuple):
     slots: int = 0
     """Slots of the pool, and leases of each class in it; named where classes have shares."""
     held: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
+    """Leases that fit into the table of each worker in `shares`; named where calls wait for their batch."""
 
 
 class Grant(NamedTuple):
@@ -241,6 +243,8 @@ class Grant(NamedTuple):
     nodes: Sequence[int]
     attempts: list[int] | None
     items: list[Any]
+    batch: int = 0
+    """Grants in a row that have the same number, and go to one worker, are one call there; 0: they are no batch."""
 
 
 FinishedGroup = tuple["Run", Sequence[int], list[Any], int, list[int]]

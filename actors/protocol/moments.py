@@ -19,6 +19,11 @@ def moment(wall_ns: int) -> str:
     return f"{year:04}-{month:02}-{day:02} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02} UTC"
 
 
+def precise_moment(wall_ns: int) -> str:
+    """The same to the hundredth of a second: "2026-11-29 21:44:12.05 UTC"."""
+    return f"{moment(wall_ns).removesuffix(' UTC')}.{wall_ns // 10_000_000 % 100:02} UTC"
+
+
 def stamp(wall_ns: int) -> str:
     """Nanoseconds since the epoch as "20261129T214412Z", or "20261129T214412.5Z": short, exact, and a file's name."""
     seconds, ns = divmod(wall_ns, _NS_PER_S)

@@ -3,5 +3,5 @@
 Knows processes, signals, clocks and queues; must not decide (that is `actors`) and must not know the log's format (that
 is `storage`). Read for processes: `launch` (the outside view), `spawner`, `children`, `channel`, `kernel`. For workers:
 `worker_main` (boot), `worker_process` and `worker_async` (the two modes), `handlers` (finding and calling user code),
-`outbox` (results on their way), `output` (captured text), `housekeeping`.
+`batches` (many calls as one), `outbox` (results on their way), `output` (captured text), `housekeeping`.
 """

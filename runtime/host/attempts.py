@@ -6,7 +6,7 @@ Shared by the simple and the general path of `worker_process`. Nothing here is p
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic_ns, sleep
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -22,6 +22,8 @@ from runtime.host.station import PayloadRefused, Station, stop_signal
 
 if TYPE_CHECKING:
     import asyncio
+
+    from runtime.host.batches import BatchCall
 
 ROOM_S: Final = limits.DISK_FULL_RETRY_NS / 1e9
 """Between two tries to store a result for which the disk has no room: the work is done and shall not be done again.
@@ -116,6 +118,33 @@ class AttemptRunner:
             if context is not None:
                 context.close()
 
+    def run_batch(self, batch: BatchCall, handler: Handler, started_ns: int) -> None:
+        """Run a batch; what becomes of its calls is kept in it. Runs user code."""
+        args, kwargs = [batch.arguments(handler)], dict[str, Any]()
+        if not args[0]:
+            return
+        context: TaskContext | None = None
+        if handler.context_arg is not None:
+            places = batch.places
+            ends_ns = None if handler.timeout_ns is None else started_ns + handler.timeout_ns
+            link = _ContextLink(self._station, self._stopper, places[0], batch.attempt, ends_ns, places)
+            context = TaskContext(link)
+            insert_context(handler, args, kwargs, context)
+        try:
+            value = handler.fn(*args, **kwargs)
+            if hasattr(type(value), "__await__"):
+                value = self._await(value)
+            for place, result in batch.results(value):
+                try:
+                    kept = result if type(result) in SCALARS else self.settle(result, handler.pickle, place.run_key)
+                except Exception as refused:
+                    batch.refuse(place, refused)
+                else:
+                    batch.settle(place, kept)
+        finally:
+            if context is not None:
+                context.close()
+
     def settle(self, value: Any, pickle: bool, blob_key: str) -> Any:
         """A result as it is kept: a copy or its text, because what it holds may be changed later. Awaits coroutines.
 
@@ -195,8 +224,17 @@ class AttemptRunner:
 class _ContextLink:
     """What a TaskContext knows and may do; see `runtime.context.AttemptView`."""
 
-    def __init__(self, station: Station, stopper: Stopper, place: Place, attempt: int, deadline_ns: int | None) -> None:
+    def __init__(
+        self,
+        station: Station,
+        stopper: Stopper,
+        place: Place,
+        attempt: int,
+        deadline_ns: int | None,
+        batch: Sequence[Place] = (),
+    ) -> None:
         self.place = place
+        self.batch = batch
         self.attempt = attempt
         self.deadline_ns = deadline_ns
         self.codec = station.codec

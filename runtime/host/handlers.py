@@ -74,7 +74,9 @@ class Handler:
         on.
     """
 
-    __slots__ = ("coroutine", "context_arg", "context_place", "fn", "name", "pickle", "shape", "simple", "timeout_ns")
+    __slots__ = (
+        "batches", "coroutine", "context_arg", "context_place", "fn", "name", "pickle", "shape", "simple", "timeout_ns",
+    )  # fmt: skip
 
     def __init__(self, kind: dict[str, Any], fn: Callable[..., Any]) -> None:
         self.fn = fn
@@ -85,7 +87,8 @@ class Handler:
         self.coroutine = inspect.iscoroutinefunction(fn)
         self.context_arg: str | None = kind.get("context_arg") if kind.get("context") else None
         self.context_place = _place_of(fn, self.context_arg) if self.context_arg else -1
-        self.simple = self.context_arg is None and not self.coroutine and self.shape != "template"
+        self.batches = kind.get("batch") is not None
+        self.simple = self.context_arg is None and not self.coroutine and self.shape != "template" and not self.batches
 
     def calls(self, items: list[Any]) -> Iterable[Any]:
         """Plain items as they are called with; lazily where that takes more than a look."""

@@ -23,7 +23,7 @@ from actors.protocol.errors import MainspringError
 from actors.protocol.places import unpacked
 from runtime.errors import error_of
 from runtime.host.outbox import Outbox
-from runtime.host.pending import ENDED, ERROR, FAILED, VALUE, WIRE, AckWait, Batch, Numbered, Pending, Query
+from runtime.host.pending import ENDED, ERROR, FAILED, VALUE, WIRE, AckWait, MapChunk, Numbered, Pending, Query
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.mail.pins import MARK, Pins
@@ -91,7 +91,7 @@ class Intake:
         state = VALUE if plain else WIRE
         for seq, nodes, values in groups:
             batch = self.open.get(seq)
-            if type(batch) is Batch:
+            if type(batch) is MapChunk:
                 batch.fill(nodes, values, plain, woken)
                 if batch._state:
                     self._end_batch(seq)
@@ -109,7 +109,7 @@ class Intake:
     def _failures(self, rows: list[list[Any]], woken: list[Pending]) -> None:
         for seq, node, state, failure in rows:
             target = self.open.get(seq)
-            if type(target) is Batch:
+            if type(target) is MapChunk:
                 target.fail(node, state, failure, woken)
                 if target._state:
                     self._end_batch(seq)

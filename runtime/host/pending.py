@@ -92,7 +92,7 @@ class Query(Pending):
         self.frame = frame
 
 
-class Batch(Numbered):
+class MapChunk(Numbered):
     """Items of one `map` frame. Settled when none is open.
 
     Attributes:

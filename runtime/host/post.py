@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import orjson
@@ -86,6 +87,7 @@ class WorkerPost(Post):
         self.pid = 0
         self.known_kinds: set[int] = set()
         self.leases: list[LeaseWork] = []
+        self.batched = False
 
     def say(self, effect: AskResults | DrainWorker) -> None:
         """Ask for results soon or by the batch, or tell it to end when its task is done."""
@@ -102,6 +104,8 @@ class WorkerPost(Post):
             self.known_kinds.add(kind.no)
             self.send(b"K[%d,%s]" % (kind.no, kind.text))
         self.leases.append(effect)
+        if effect.batch:
+            self.batched = True
 
     def send_leases(self) -> None:
         """Send the work of this turn as one frame, or several where it would be too large."""
@@ -114,19 +118,23 @@ class WorkerPost(Post):
         for group, lease in zip(groups, self.leases, strict=True):
             if ends := lease.run.rare.deadlines:
                 group.append([ends.get(node, 0) for node in lease.nodes])
+        if self.batched:
+            self.batched = False
+            send_with_batches(self, [e.batch for e in self.leases], groups)
+        else:
+            self.send_groups(groups)
         self.leases = []
-        self._send_groups(groups)
 
-    def _send_groups(self, groups: list[list[Any]]) -> None:
+    def send_groups(self, groups: list[list[Any]]) -> None:
         frame = b"L" + orjson.dumps(groups)
         if len(frame) <= limits.FRAME_BYTES_MAX:
             self.send(frame)
         elif len(groups) > 1:
             half = len(groups) // 2
-            self._send_groups(groups[:half])
-            self._send_groups(groups[half:])
+            self.send_groups(groups[:half])
+            self.send_groups(groups[half:])
         elif len(groups[0][_ITEMS]) > 1:
-            self._send_groups(_halved(groups[0]))
+            self.send_groups(_halved(groups[0]))
         else:  # a single task that takes the results of very many parents
             for piece in in_pieces(frame):
                 self.send(piece)
@@ -156,6 +164,23 @@ class WorkerPost(Post):
         self.link.close()
         self.table.close()
         os.close(self.output_fd)
+
+
+def send_with_batches(post: WorkerPost, batches: list[int], groups: list[list[Any]]) -> None:
+    """Send groups of which some belong to batches: each batch as a frame of its own, in the order of their serials."""
+    rest: list[list[Any]] = []
+    for no, members in groupby(range(len(groups)), key=batches.__getitem__):
+        found = [groups[at] for at in members]
+        if not no:
+            rest += found
+            continue
+        if rest:
+            post.send_groups(rest)
+            rest = []
+        for piece in in_pieces(b"G" + orjson.dumps(found)):
+            post.send(piece)
+    if rest:
+        post.send_groups(rest)
 
 
 def _halved(group: list[Any]) -> list[list[Any]]:

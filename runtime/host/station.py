@@ -122,6 +122,8 @@ class Station:
                 if ends:
                     group.ends_ns = ends[0]
                 accept(group)
+        elif letter == b"G":
+            self.desk.accept(gathered(body, Codec.plain(message)))
         elif letter == b"K":
             self._kinds[body[0]] = body[1]
             self._handlers.pop(body[0], None)
@@ -194,15 +196,35 @@ class Station:
             stopped: Reason of the stop request that was delivered to it; 0 for none.
             handler: Its handler; None when it was not found.
         """
+        failure = self.failure(exc, stopped, handler)
+        with self.lock:
+            self.pile.failure(at, started_ns, time.monotonic_ns(), failure)
+
+    def failure(self, exc: BaseException, stopped: int, handler: Handler | None) -> dict[str, Any]:
+        """What is said of an exception; see `fail`."""
         kind = _kind_of(exc, stopped, handler is not None)
         cause = exc.__cause__ if type(exc) is PayloadRefused and exc.__cause__ is not None else exc
         if stopped:
             _cut_our_end(cause.__traceback__)
             if type(cause).__name__ == "CancelledError":  # how asyncio delivers it
                 cause = stop_signal(stopped).with_traceback(cause.__traceback__)
-        failure = failure_of(cause, kind, self.codec, handler is not None and handler.pickle)
-        with self.lock:
-            self.pile.failure(at, started_ns, time.monotonic_ns(), failure)
+        return failure_of(cause, kind, self.codec, handler is not None and handler.pickle)
+
+
+def gathered(groups: list[list[Any]], plain: bool) -> WorkGroup:
+    """A batch as one group of leases."""
+    first = groups[0]
+    whole = WorkGroup(first[0], first[1], first[2], first[3], [], [], [], plain, first[7])
+    nodes: list[int] = []
+    attempts: list[int] = []
+    runs: list[tuple[int, str]] = []
+    for _, run_no, run_key, _, packed_nodes, tries, items, *_ in groups:
+        nodes += unpacked(packed_nodes, len(items))
+        attempts += tries or [1] * len(items)
+        whole.items += items
+        runs += [(run_no, run_key)] * len(items)
+    whole.nodes, whole.attempts, whole.runs = nodes, attempts, runs
+    return whole
 
 
 def _kind_of(exc: BaseException, stopped: int, found: bool) -> FailureKind:

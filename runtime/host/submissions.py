@@ -21,7 +21,7 @@ from actors.protocol import limits
 from actors.protocol.errors import MainspringError, MissingNode, RuntimeClosed, UnknownRun
 from runtime.host.intake import Intake
 from runtime.host.outbox import Outbox
-from runtime.host.pending import ERROR, VALUE, AckWait, Batch, Numbered, Pending, Query
+from runtime.host.pending import ERROR, VALUE, AckWait, MapChunk, Numbered, Pending, Query
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.mail.link import Link
@@ -105,7 +105,7 @@ class Submissions:
             self.intake.open[seq] = handle
         return handle
 
-    def send_batch(self, kind_no: int, items: bytes, batch: Batch) -> None:
+    def send_batch(self, kind_no: int, items: bytes, batch: MapChunk) -> None:
         """Send the items of a map. As `send_task`."""
         outbox = self.outbox
         with self.lock:

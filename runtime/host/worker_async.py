@@ -28,7 +28,7 @@ import signal
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic_ns
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -40,10 +40,13 @@ from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
 from runtime.host.attempts import ROOM_S, arguments, deadline_of, encode_result, insert_context, new_loop
+from runtime.host.batches import BatchCall
+from runtime.host.batches_async import run_batch
 from runtime.host.handlers import Handler
 from runtime.host.housekeeping import end_own_group
 from runtime.host.results import SCALARS, Place
 from runtime.host.station import Station, stop_signal
+from runtime.host.timeouts import TimeoutQueues
 from runtime.mail.lease_table import PASSED, SLOT_MASK
 from runtime.mail.link import RECHECK_NS
 
@@ -56,11 +59,12 @@ SERIAL: Final[contextvars.ContextVar[int]] = contextvars.ContextVar("mainspring_
 
 
 class Attempt:
-    """One attempt that runs here; what a TaskContext sees of it (`runtime.context.AttemptView`)."""
+    """An attempt, or a batch of them, that runs here; what a TaskContext sees of it (`runtime.context.AttemptView`)."""
 
     __slots__ = (
         "_worker",
         "attempt",
+        "batch",
         "codec",
         "deadline_ns",
         "handler",
@@ -76,6 +80,7 @@ class Attempt:
         self._worker = worker
         self.place = place
         self.attempt = attempt
+        self.batch: Sequence[Place] = ()
         self.handler: Handler | None = None
         self.task: asyncio.Task[None] | None = None
         self.thread = 0
@@ -110,7 +115,7 @@ class AsyncWorker:
         self._pool: ThreadPoolExecutor | None = None
         self._backlog: deque[bytes] = deque()
         self._backlog_control: deque[bytes] = deque()
-        self._timeouts = TimeoutQueues(self._loop, self._timed_out)
+        self.timeouts = TimeoutQueues(self._loop, self._timed_out)
         self._turn_asked = False
         self._armed_ns = 0
         self._recheck_planned = False
@@ -225,8 +230,12 @@ class AsyncWorker:
             if chunk is None:
                 return
             group = chunk.group
-            for serial in table.claim(chunk.serial, chunk.size):
-                self._start(group, serial - group.serial)
+            claimed = table.claim(chunk.serial, chunk.size)
+            if group.runs:
+                self._start_batch(group, claimed)
+            else:
+                for serial in claimed:
+                    self._start(group, serial - group.serial)
             desk.leave(chunk, chunk.size)
             self._words[PASSED] = desk.passed
 
@@ -237,6 +246,25 @@ class AsyncWorker:
             attempt.reason = self._desk.stop_reason(place.serial)
         self._running[place.serial] = attempt
         attempt.task = self._loop.create_task(self._run(attempt, group, at))
+
+    def _start_batch(self, group: WorkGroup, claimed: Sequence[int]) -> None:
+        """Run claimed leases of a batch as one call, in the name of the first of them."""
+        if not claimed:
+            return
+        batch = BatchCall(self.station, group, claimed)
+        attempt = Attempt(self, batch.places[0], batch.attempt)
+        attempt.batch = batch.places
+        if self._desk.has_stops:
+            attempt.reason = max(map(self._desk.stop_reason, claimed))
+        self._running[claimed[0]] = attempt
+        attempt.task = self._loop.create_task(run_batch(self, attempt, batch, group.kind_no))
+
+    def show_start(self, attempt: Attempt, now_ns: int) -> int:
+        """A batch begins: show it, of all its leases. Returns the time."""
+        for place in attempt.batch:
+            self._words[place.serial & SLOT_MASK] = now_ns
+        SERIAL.set(attempt.place.serial)
+        return now_ns
 
     async def _run(self, attempt: Attempt, group: WorkGroup, at: int) -> None:
         """All of an attempt. Nothing leaves this coroutine, because the loop takes SystemExit for its own end."""
@@ -251,7 +279,7 @@ class AsyncWorker:
             attempt.handler = handler
             attempt.deadline_ns = deadline_of(group, at, handler.timeout_ns, started_ns)
             if handler.timeout_ns is not None:
-                self._timeouts.add(group.kind_no, started_ns + handler.timeout_ns, place.serial)
+                self.timeouts.add(group.kind_no, started_ns + handler.timeout_ns, place.serial)
             args, kwargs = arguments(self.station, handler, group.items[at], group.plain)
             if handler.context_arg is not None:
                 context = TaskContext(attempt)
@@ -259,26 +287,26 @@ class AsyncWorker:
             if handler.coroutine:
                 value = await handler.fn(*args, **kwargs)
             else:
-                value, exc = await self._in_thread(attempt, handler, args, kwargs)
+                value, exc = await self.in_thread(attempt, handler, args, kwargs)
                 if exc is not None:
                     raise exc
             if type(value) not in SCALARS:
-                value = await self._settled(handler, value, place.run_key)
+                value = await self.settled(handler, value, place.run_key)
             spawned = context.spawned() if context is not None else None
         except BaseException as exc:
-            self._ended(attempt)
+            self.ended(attempt)
             self.station.fail(place, started_ns, exc, stopped=attempt.reason, handler=attempt.handler)
             return
         finally:
             if context is not None:
                 context.close()
-        ended_ns = self._ended(attempt)
+        ended_ns = self.ended(attempt)
         with self.station.lock:
             if spawned is not None:
                 self.station.pile.spawned(spawned)
             self.station.pile.result(place, value, started_ns, ended_ns)
 
-    async def _settled(self, handler: Handler, value: Any, run_key: str) -> Any:
+    async def settled(self, handler: Handler, value: Any, run_key: str) -> Any:
         """A result as it is kept; awaits what a plain function returned to be awaited."""
         kind = type(value)
         if kind is CoroutineType or hasattr(kind, "__await__"):
@@ -291,17 +319,17 @@ class AsyncWorker:
             except DiskFull:
                 await asyncio.sleep(ROOM_S)
 
-    def _ended(self, attempt: Attempt) -> int:
+    def ended(self, attempt: Attempt) -> int:
         ended_ns = monotonic_ns()
         del self._running[attempt.place.serial]
-        self.station.tasks_done += 1
+        self.station.tasks_done += len(attempt.batch) or 1
         self.station.busy_ns += ended_ns - attempt.started_ns
         self._ask_turn()
         return ended_ns
 
     # --- threads --------------------------------------------------------------------------------------------------
 
-    def _in_thread(
+    def in_thread(
         self, attempt: Attempt, handler: Handler, args: list[Any], kwargs: dict[str, Any]
     ) -> asyncio.Future[tuple[Any, BaseException | None]]:
         if self._pool is None:
@@ -347,46 +375,6 @@ class AsyncWorker:
         attempt = self._running.get(serial)
         if attempt is not None:
             self._stop(attempt, _TIMEOUT)
-
-
-class TimeoutQueues:
-    """Deadlines of attempts, one queue per kind: tasks of one kind have one timeout, so their deadlines ascend.
-
-    Ended attempts are not taken out; they are passed over when their time comes, which bounds the queues by the tasks
-    started within one timeout.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, passed: Callable[[int], None]) -> None:
-        self._loop = loop
-        self._passed = passed
-        self._queues: dict[int, deque[tuple[int, int]]] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ns = 0
-
-    def add(self, kind_no: int, deadline_ns: int, serial: int) -> None:
-        """Call `passed(serial)` at the deadline."""
-        queue = self._queues.get(kind_no)
-        if queue is None:
-            queue = self._queues[kind_no] = deque()
-        queue.append((deadline_ns, serial))
-        if self._timer is None or deadline_ns < self._timer_ns:
-            self._plan(deadline_ns)
-
-    def _plan(self, due_ns: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ns = due_ns
-        self._timer = self._loop.call_later(max(0, due_ns - monotonic_ns()) / 1e9, self._fired)
-
-    def _fired(self) -> None:
-        self._timer = None
-        now_ns = monotonic_ns()
-        for queue in self._queues.values():
-            while queue and queue[0][0] <= now_ns:
-                self._passed(queue.popleft()[1])
-        due = [queue[0][0] for queue in self._queues.values() if queue]
-        if due:
-            self._plan(min(due))
 
 
 def _raise_in_thread(thread: int, reason: int) -> None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic_ns
 from types import FrameType
@@ -31,6 +32,7 @@ from typing import Final
 
 from actors.worker import WorkChunk, WorkGroup
 from runtime.host.attempts import AttemptRunner, Stopper
+from runtime.host.batches import BatchCall
 from runtime.host.handlers import Handler
 from runtime.host.housekeeping import Housekeeper, end_leftovers
 from runtime.host.linger import WORKER_LINGER_NS, Lingerer
@@ -122,7 +124,11 @@ class ProcessWorker:
             self._keeper.wake()
         started_ns = monotonic_ns()
         self._released_from = 0
-        if isinstance(claimed, range):
+        if group.runs:
+            ran = len(claimed)
+            self._run_batch(group, claimed)
+            desk.leave(chunk, chunk.size)
+        elif isinstance(claimed, range):
             self._claimed_until = chunk.serial + chunk.size
             ran = self._run_stretch(group, chunk.start, chunk.start + chunk.size) - chunk.start
             desk.leave(chunk, ran)
@@ -227,6 +233,36 @@ class ProcessWorker:
             self._failed(place, started_ns, exc, handler)
             return
         self._runner.succeeded(place, outcome, started_ns)
+
+    def _run_batch(self, group: WorkGroup, claimed: Sequence[int]) -> None:
+        """Run claimed leases of a batch as one call, in the name of the first of them."""
+        if self._attention:
+            self._attend()
+        if not claimed:
+            return
+        batch, words, stopper = BatchCall(self._station, group, claimed), self._words, self._stopper
+        if self._desk.has_stops and (reason := max(map(self._desk.stop_reason, claimed))):
+            batch.stopped_before_start(reason)
+            return
+        started_ns = monotonic_ns()
+        for serial in claimed:
+            words[serial & SLOT_MASK] = started_ns
+        handler = self._station.known_handler(group.kind_no)
+        try:
+            words[CURRENT] = claimed[0]
+            if handler is None:
+                with stopper.shield():
+                    handler = self._station.find_handler(group.kind_no)
+            self._runner.run_batch(batch, handler, started_ns)
+            words[CURRENT] = 0
+        except BaseException as exc:
+            words[CURRENT] = 0
+            stopped = stopper.reason_for(claimed[0])
+            batch.fail(exc, stopped, handler, started_ns)
+            if stopped and end_leftovers(started_ns):
+                self._desk.drain()
+            return
+        batch.enter(handler, started_ns, monotonic_ns())
 
     def _find_handler(self, group: WorkGroup, at: int) -> Handler | None:
         """Import the handler, as part of the attempt at place `at`: a crash, a hang or an exit in there is its own.

@@ -168,7 +168,7 @@ class GivingMachine(RuleBasedStateMachine):
         left = dict(offer.shares)
         taken: list[Kind] = []
         found: dict[Lane, list[tuple[int, tuple[Run, int]]]] = {}
-        for worker, run, kind, nodes in self.giving.take(offer, self.now_ns):
+        for worker, run, kind, nodes, _ in self.giving.take(offer, self.now_ns):
             left[worker] -= len(nodes)
             assert left[worker] >= 0, "a worker gets more than it has room for"
             for node in nodes:
@@ -446,10 +446,10 @@ def test_the_lowest_class_runs_within_its_bound_under_endless_load_of_the_best(
     for step_ns, count, killed in steps:
         now_ns += step_ns
         taken = list(giving.take(msg.Offer("cpu", ((1, count),)), now_ns))
-        if any(run is low for _, run, _, _ in taken):
+        if any(run is low for _, run, *_ in taken):
             last_ns = now_ns
         assert now_ns - last_ns <= ageing_ns + ageing_ns // LOOKS_PER_AGEING + longest_ns, "it starves"
-        for _, run, kind, nodes in taken:
+        for _, run, kind, nodes, _ in taken:
             giving.ended(run, nodes)
             if killed:
                 giving.push(kind, run, nodes, now_ns, front=True)

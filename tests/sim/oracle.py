@@ -10,12 +10,14 @@
 - A retry has the class of the first attempt, or as many classes below as its kind asks for.
 - A submission that repeats another under its key is never executed, and is told that it stands for that one.
 - Of a unique task one is open at a time. A debounced task has the arguments of the latest call that stands for it.
+- What holds for batches: see `tests.sim.batches`.
 - G5: leases at a worker stay within the stated bound.
 - In the end: each node's state follows from its parents' states, its own plan and the cancels that were asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.core import EngineCore
@@ -23,6 +25,7 @@ from actors.protocol import limits
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import NodeState
 from actors.scheduler import Scheduler
+from tests.sim.batches import BatchOracle
 
 if TYPE_CHECKING:
     from tests.sim.user import Submission, User
@@ -46,6 +49,7 @@ class Oracle:
 
     def __init__(self) -> None:
         self.executions: dict[tuple[int, int], int] = {}
+        self.batches = BatchOracle()
 
     def execute(self, lease: Lease, user: User) -> tuple[str, Any]:
         """An execution starts: check that it may, and say how it will end."""
@@ -81,6 +85,17 @@ class Oracle:
         if node in submission.spawns:
             return "spawn", (submission.spawns[node], value)
         return "ok", value
+
+    def execute_batch(self, leases: Sequence[Lease], user: User) -> list[tuple[str, Any]]:
+        """A batch is executed: check that it may, and say how its calls will end. One may drag all others down."""
+        self.batches.starts(leases, user)
+        outcomes = [self.execute(lease, user) for lease in leases]
+        if any(what == "error" for what, _ in outcomes) and user.world.batching.random() < 0.3:
+            for lease in leases:
+                submission, node = user.of_lease(lease.run.session, lease.run.seq, lease.node, lease.run)
+                self.batches.dragged.add((submission.seq, node))
+            return [("error", "one of them failed")] * len(leases)
+        return outcomes
 
     @staticmethod
     def _check_class(submission: Submission, user: User, lease: Lease) -> None:
@@ -179,6 +194,7 @@ class Oracle:
         elif key in user.overdue:
             assert submission.ends_ns, f"{key} failed for a deadline that it does not have"
         elif state == FAILED and not submission.revived:
-            assert submission.fails.get(node, 0) or user.world.chances.crash or user.world.chances.hang, (
+            chances, dragged = user.world.chances, key in self.batches.dragged
+            assert submission.fails.get(node, 0) or dragged or chances.crash or chances.hang, (
                 f"{key} failed without a cause"
             )

@@ -65,7 +65,7 @@ class ScriptedUser(User):
         for number, each in enumerate(self._plan):
             submission = Submission(number + 1, None, 1, kind_no=self._kinds.index(each.options) + 1)
             self.submissions[number + 1] = submission
-            clock.at(clock.now_ns + each.at_ns, lambda seq=number + 1: self._send(seq))  # type: ignore[misc]
+            clock.at(clock.now_ns + each.at_ns, lambda seq=number + 1: self.send(seq))  # type: ignore[misc]
         self._plain = len(self.submissions)
 
     def connect(self, queue: Any) -> None:

@@ -20,6 +20,7 @@ from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
 from actors.protocol.states import NodeState
+from tests.sim.batches import AFTER_NS, BatchUser
 from tests.sim.operator import Operator, sharing
 from tests.sim.planner import Planner
 
@@ -110,6 +111,7 @@ class User:
         lowers = Random(f"lowers {world.seed}")
         self.lower_after = [lowers.choice((0, 0, 1, 2)) for _ in PRIORITIES]
         """From which retry on tasks of a class go down."""
+        self.batches = BatchUser(self, world.seed)
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
         self._sent = 0
@@ -130,9 +132,12 @@ class User:
         due = self.world.clock.now_ns
         for seq in self.submissions:
             due += self._random.randrange(3_000_000)
-            self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+            self.world.clock.at(due, lambda seq=seq: self.send(seq))  # type: ignore[misc]
         self._plain = len(self.submissions)
-        self._begin_joining(self._begin_keyed())
+        joined = self._begin_joining(self._begin_keyed())
+        calls = self.batches.invent(len(self.submissions) + 1, Submission)
+        self.submissions.update((call.seq, call) for call in calls)
+        self.batches.plan(max(joined, self.world.clock.now_ns + 3_000_000 * self._plain) + AFTER_NS, calls)
         for _ in range(self._random.choice((0, 1, 3))):
             self.world.clock.at(due + self._random.randrange(20_000_000), self._cancel_something)
         self.operator.begin(self.world.clock.now_ns)
@@ -153,11 +158,13 @@ class User:
             self.submissions[seq] = Submission(seq, message, 1, columns, repeats=firsts.get(key, 0))
             firsts.setdefault(key, seq)
             due += self._keys.randrange(10_000_000)
-            self.world.clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+            self.world.clock.at(due, lambda seq=seq: self.send(seq))  # type: ignore[misc]
         return due
 
-    def _begin_joining(self, due: int) -> None:
-        """After those: unique tasks and debounced calls of a few names, some of which are cancelled."""
+    def _begin_joining(self, due: int) -> int:
+        """After those: unique tasks and debounced calls of a few names, some of which are cancelled.
+
+        Returns when the last one is sent."""
         clock, random = self.world.clock, Random(f"joining {self.world.seed}")
         first = len(self.submissions) + 1
         for seq in range(first, first + random.choice((0, 3, 10))):
@@ -172,9 +179,10 @@ class User:
             message = msg.GraphSubmitted(self.session, seq, header, columns, encode(columns, header))
             self.submissions[seq] = Submission(seq, message, 1, joins=f"{word} {name}")
             due += random.randrange(5_000_000)
-            clock.at(due, lambda seq=seq: self._send(seq))  # type: ignore[misc]
+            clock.at(due, lambda seq=seq: self.send(seq))  # type: ignore[misc]
             if random.random() < 0.15:
                 clock.at(due + random.randrange(10_000_000), lambda seq=seq: self._cancel_whole(seq))  # type: ignore[misc]
+        return due
 
     def _cancel_whole(self, seq: int) -> None:
         if self._queue is not None:
@@ -268,7 +276,8 @@ class User:
             if submission.due_ns <= self.world.clock.wall_ns:
                 submission.due_ns = 0
 
-    def _send(self, seq: int) -> None:
+    def send(self, seq: int) -> None:
+        """Submit this one now."""
         self._sent = max(self._sent, seq)
         submission = self.submissions[seq]
         if submission.message is None:
@@ -296,6 +305,8 @@ class User:
             if lower_after := self.lower_after[number - 1]:
                 more["retry"] = {**RETRY, "lower_after": lower_after}
             queue.post(msg.KindDefined(self.session, number, kind("one", priority=priority, **more)))
+        for number, more in self.batches.kinds():
+            queue.post(msg.KindDefined(self.session, number, kind("one", **more)))
         self._greeting = queue
 
     def disconnect(self) -> None:
@@ -313,6 +324,11 @@ class User:
         submission = self.submissions[seq]
         if self._queue is not None and submission.columns is not None:
             self._cancel(submission, None if random.random() < 0.3 else random.randrange(submission.size))
+
+    def cancel(self, submission: Submission, node: int | None) -> None:
+        """Cancel a submission, or a node of it, if it was sent and an engine is there."""
+        if self._queue is not None and submission.seq <= self._sent:
+            self._cancel(submission, node)
 
     def _cancel(self, submission: Submission, node: int | None) -> None:
         assert self._queue is not None

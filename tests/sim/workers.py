@@ -52,11 +52,13 @@ class Lease:
     node: int
     attempt: int
     item: Any
+    batch: int = 0
     claimed_wall_ns: int = 0
 
 
 class FakeWorker:
-    """One incarnation. `started(lease)` is called when an execution starts and returns its outcome."""
+    """One incarnation. `execute` is called when an execution starts, with the leases that are one call (mostly one);
+    it returns their outcomes; `broke` when that call is stopped or dies."""
 
     def __init__(
         self,
@@ -65,13 +67,15 @@ class FakeWorker:
         random: Random,
         chances: Chances,
         say: Callable[[object], None],
-        execute: Callable[[Lease], tuple[str, Any]],
+        execute: Callable[[list[Lease]], list[tuple[str, Any]]],
+        broke: Callable[[list[Lease]], None],
     ) -> None:
         self.number = number
         self.pid = 10_000 + number
         self.alive = True
         self.comes_ns = 0
-        """When the latest of what is on its way here arrives."""
+        """When the latest of what is on its way here arrives, and the latest message."""
+        self.coming: list[fx.LeaseWork] = []
         self.table: dict[int, LeaseState] = {}
         self.current = 0
         self.started_ns = 0
@@ -87,7 +91,8 @@ class FakeWorker:
         self._stops: set[int] = set()
         self._draining = False
         self._stuck = False
-        self._executing: Lease | None = None
+        self._broke = broke
+        self._executing: list[Lease] = []
 
     def boot(self) -> None:
         """Come up, or not."""
@@ -107,12 +112,13 @@ class FakeWorker:
             )
             self.table[serial] = LeaseState.LEASED
 
-    def receive(self, effect: fx.LeaseWork) -> None:
+    def receive(self, effects: list[fx.LeaseWork]) -> None:
         """Work arrives."""
-        for i, node in enumerate(effect.nodes):
-            attempt = effect.attempts[i] if effect.attempts else 1
-            lease = Lease(effect.serial + i, effect.run, effect.kind, node, attempt, effect.items[i])
-            self._lanes[effect.kind.priority].append(lease)
+        for effect in effects:
+            for i, node in enumerate(effect.nodes):
+                attempt = effect.attempts[i] if effect.attempts else 1
+                lease = Lease(effect.serial + i, effect.run, effect.kind, node, attempt, effect.items[i], effect.batch)
+                self._lanes[effect.kind.priority].append(lease)
         self._newest = effect.serial + len(effect.nodes) - 1
         self._go_on()
 
@@ -140,6 +146,7 @@ class FakeWorker:
         if not self.alive:
             return
         self.alive = False
+        self._broke(self._executing if self.current else [])
         claimed = tuple(s for s, state in self.table.items() if state is LeaseState.RUNNING)
         self._out.post(msg.WorkerExited(self.number, status, signal, self.current, self.started_ns, claimed))
 
@@ -157,40 +164,55 @@ class FakeWorker:
             if self._draining:
                 self.die("exit code 0", 0)
             return
-        lease = self._claimed.popleft()
-        self.current, self.started_ns = lease.serial, self._clock.now_ns
-        self._executing = lease
+        leases = [self._claimed.popleft()]
+        while leases[0].batch and self._claimed and self._claimed[0].batch == leases[0].batch:
+            leases.append(self._claimed.popleft())
+        self.current, self.started_ns = leases[0].serial, self._clock.now_ns
+        self._executing = leases
         if self._random.random() < self._chances.crash:
             delay = self._random.randrange(1_000, 3_000_000)
             self._clock.at(self._clock.now_ns + delay, lambda: self.die("killed by SIGKILL", 9))
             if self._random.random() < 0.5:
-                self._execute(lease)
+                self._execute(leases)
                 self._stuck = True
                 return
-        outcome = self._execute(lease)
+        outcomes = self._execute(leases)
         if self._random.random() < self._chances.hang:
             self._stuck = True
             return
         duration = self._random.choice((1_000, 50_000, 2_000_000))
-        self._clock.at(self._clock.now_ns + duration, lambda: self._finish(lease, outcome))
+        self._clock.at(self._clock.now_ns + duration, lambda: self._finish(leases, outcomes))
 
     def _claim(self) -> None:
         for _ in range(self._random.choice((1, 1, 4))):
             while lane := next(filter(None, self._lanes), None):
-                lease = lane.popleft()
-                if self.table[lease.serial] is LeaseState.LEASED:
-                    self.table[lease.serial] = LeaseState.RUNNING
-                    lease.claimed_wall_ns = self._clock.wall_ns
-                    self._claimed.append(lease)
+                leases = [lane.popleft()]
+                while leases[0].batch and lane and lane[0].batch == leases[0].batch:
+                    leases.append(lane.popleft())
+                claimed = [self._claim_one(lease) for lease in leases]
+                if any(claimed):
                     break
         self.passed = min((lane[0].serial - 1 for lane in self._lanes if lane), default=self._newest)
 
-    def _finish(self, lease: Lease, outcome: tuple[str, Any]) -> None:
-        if not self.alive or self.current != lease.serial:
+    def _claim_one(self, lease: Lease) -> bool:
+        if self.table[lease.serial] is not LeaseState.LEASED:
+            return False
+        self.table[lease.serial] = LeaseState.RUNNING
+        lease.claimed_wall_ns = self._clock.wall_ns
+        self._claimed.append(lease)
+        return True
+
+    def _finish(self, leases: list[Lease], outcomes: list[tuple[str, Any]]) -> None:
+        if not self.alive or self.current != leases[0].serial:
             return
         self.current = 0
-        self.table[lease.serial] = LeaseState.FREE
-        what, value = outcome
+        self._executing = []
+        for lease, outcome in zip(leases, outcomes, strict=True):
+            self.table[lease.serial] = LeaseState.FREE
+            self._answer(lease, *outcome)
+        self._go_on()
+
+    def _answer(self, lease: Lease, what: str, value: Any) -> None:
         if what == "ok":
             groups = [
                 [
@@ -213,7 +235,6 @@ class FakeWorker:
             failure = {"kind": what, "type": "builtins.ValueError", "message": str(value), "traceback": ""}
             row = [lease.serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]
             self._post(msg.WorkerFailed(self.number, [row], self.passed))
-        self._go_on()
 
     def _finish_again(self, lease: Lease, value: Any) -> None:
         groups = [[lease.serial, lease.run.no, [lease.node], [value], self.started_ns, [1]]]
@@ -229,16 +250,17 @@ class FakeWorker:
         if not self.alive or self.current != serial:
             return
         self._stuck = False
-        lease, self._executing = self._executing, None
-        assert lease is not None
+        leases, self._executing = self._executing, []
+        assert leases
+        if kind == "timeout":
+            self._broke(leases)
         self.current = 0
-        self.table[serial] = LeaseState.FREE
         failure = {"kind": kind, "type": "AttemptCancelled", "message": "stopped", "traceback": ""}
-        self._post(
-            msg.WorkerFailed(
-                self.number,
-                [[serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]],
-                self.passed,
-            )
-        )
+        if len(leases) > 1:
+            failure["batch"] = len(leases)  # type: ignore[assignment]
+        rows = []
+        for lease in leases:
+            self.table[lease.serial] = LeaseState.FREE
+            rows.append([lease.serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure])
+        self._post(msg.WorkerFailed(self.number, rows, self.passed))
         self._go_on()

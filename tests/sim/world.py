@@ -88,6 +88,7 @@ class World:
         self.kills_left = random.choice((0, 1, 3))
         self.jumps = seed % 3 == 0
         """Whether somebody sets the wall clock in this world."""
+        self.batching = Random(f"batching {seed}")
         self._meddling = Random(f"meddling {seed}")
         self.wave_edges_max = (1, 2, 5, limits.WAVE_EDGES_MAX)[seed % 4]
         self.incarnation = 0
@@ -231,7 +232,9 @@ class World:
             self._do(core.receive([], self.clock.now_ns, self.clock.wall_ns))
 
     def _start_worker(self, effect: fx.StartWorker) -> None:
-        worker = FakeWorker(effect.worker, self.clock, self.random, self.chances, self._worker_said, self._execute)
+        worker = FakeWorker(
+            effect.worker, self.clock, self.random, self.chances, self._worker_said, self._execute, self._broke
+        )
         self.workers[effect.worker] = worker
         self.clock.at(self.clock.now_ns + 1_000_000, worker.boot)
 
@@ -240,17 +243,31 @@ class World:
             self.workers.pop(message.worker, None)
         self.receive(message)
 
-    def _execute(self, lease: Lease) -> tuple[str, Any]:
+    def _execute(self, leases: list[Lease]) -> list[tuple[str, Any]]:
+        if leases[0].batch:
+            return self.oracle.execute_batch(leases, self.user)
+        return [self._execute_one(lease) for lease in leases]
+
+    def _execute_one(self, lease: Lease) -> tuple[str, Any]:
         if lease.run.session == SESSION:
             return self.user.planner.execute(lease)
         return self.oracle.execute(lease, self.user)
+
+    def _broke(self, leases: list[Lease]) -> None:
+        self.oracle.batches.broke(leases, self.user)
 
     def _lease(self, effect: fx.LeaseWork) -> None:
         worker = self.workers.get(effect.worker)
         if worker is not None:
             worker.grant(effect)
+            if effect.batch and effect.batch in {
+                one.batch for one in worker.coming
+            }:  # one message, however many groups
+                worker.coming.append(effect)
+                return
+            worker.coming = coming = [effect]
             worker.comes_ns = max(worker.comes_ns, self.clock.now_ns + self.random.randrange(100_000))
-            self.clock.at(worker.comes_ns, lambda: worker.receive(effect))  # one queue keeps its order
+            self.clock.at(worker.comes_ns, lambda: worker.receive(coming))  # one queue keeps its order
 
     def _revoke(self, effect: fx.Revoke) -> None:
         worker = self.workers.get(effect.worker)

@@ -46,7 +46,7 @@ def test_what_runs_is_held_by_a_book() -> None:
     (worker, first, _), *_ = rig.leases()
     rig.observe(worker, first, 7)
     run = rig.core.scheduler.book.live[1]
-    assert [tuple(found) for found in running_nodes(rig.core.pools)] == [(run, 0, worker, 100 + worker, 7)]
+    assert [tuple(found) for found in running_nodes(rig.core.pools)] == [(run, 0, worker, 100 + worker, 7, 1)]
     rig.succeed(worker, first, 0)
     assert list(running_nodes(rig.core.pools)) == []
 

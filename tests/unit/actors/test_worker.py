@@ -297,3 +297,17 @@ class DeskMachine(RuleBasedStateMachine):
 
 
 TestDesk = DeskMachine.TestCase
+
+
+def test_a_batch_is_claimed_whole_and_counts_as_one() -> None:
+    desk = WorkerDesk()
+    batch = group(1, 5)
+    batch.runs = [(1, "a")] * 3 + [(2, "b")] * 2
+    desk.accept(batch)
+    desk.accept(group(6, 2))
+    chunk = desk.next_chunk(1)
+    assert chunk is not None
+    assert (chunk.serial, chunk.size) == (1, 5)
+    assert desk.must_flush(chunk, 0)
+    desk.leave(chunk, chunk.size)
+    assert claimed(desk) == (6, 2)

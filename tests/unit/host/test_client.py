@@ -26,7 +26,7 @@ from runtime.errors import (
 from runtime.handle import TaskHandle
 from runtime.host import client as client_module
 from runtime.host.client import EngineClient
-from runtime.host.pending import ERROR, FAILED, VALUE, Batch, Numbered
+from runtime.host.pending import ERROR, FAILED, VALUE, MapChunk, Numbered
 from tests.unit.runtime.fake_engine import FakeEngine
 
 COUNTS = [0, 0, 0, 1, 0, 0, 0]
@@ -167,7 +167,7 @@ def test_results_that_come_while_closing_are_taken(client: EngineClient, engine:
 
 
 def test_what_is_open_at_the_end_says_so(client: EngineClient, engine: FakeEngine) -> None:
-    handle, batch = task(client), Batch(1)
+    handle, batch = task(client), MapChunk(1)
     client.send_batch(0, b"[1]", batch)
     close(client, engine)
     with pytest.raises(RuntimeClosed, match="opened again"):
@@ -203,7 +203,7 @@ def test_waiting_threads_wake_when_the_client_closes(client: EngineClient, engin
 def test_frames_of_all_kinds(client: EngineClient, engine: FakeEngine) -> None:
     assert client.define({"handler": "m:f"}) == 0
     task(client)
-    client.send_batch(0, b"[1,2]", Batch(2))
+    client.send_batch(0, b"[1,2]", MapChunk(2))
     cell = Numbered()
     client.send_made(cell, lambda seq: b"G" + seq.to_bytes(8, "little") + b"graph")
     assert engine.heard()[1:] == [

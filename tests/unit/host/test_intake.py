@@ -10,7 +10,7 @@ from actors.protocol import limits
 from runtime.errors import RuntimeClosed, UnknownRun
 from runtime.host.intake import Intake
 from runtime.host.outbox import Outbox
-from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, AckWait, Batch, Numbered, Pending, Query
+from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, AckWait, MapChunk, Numbered, Pending, Query
 
 
 class Cell(Numbered):
@@ -59,7 +59,7 @@ def test_hooks_are_collected() -> None:
 
 
 def test_batches_take_their_own_rows() -> None:
-    batch, single = Batch(2), Cell()
+    batch, single = MapChunk(2), Cell()
     intake = intake_with(s5=batch, s6=single)
     say(intake, "R", [[5, [1], ["b"]]])
     say(intake, "F", [[5, 0, "failed", {"kind": "error"}]])
@@ -68,7 +68,7 @@ def test_batches_take_their_own_rows() -> None:
 
 
 def test_a_batch_that_ended_is_not_taken_for_single_tasks() -> None:
-    batch, single = Batch(2), Cell()
+    batch, single = MapChunk(2), Cell()
     intake = intake_with(s5=batch, s6=single)
     say(intake, "R", [[5, 0, ["a", "b"]]])
     say(intake, "R", [[5, [0, 1], ["a", "b"]]])
@@ -79,7 +79,7 @@ def test_a_batch_that_ended_is_not_taken_for_single_tasks() -> None:
 def test_ended_batches_are_remembered_within_a_bound() -> None:
     intake = Intake(Outbox())
     for seq in range(limits.FINISHED_BATCHES_MAX + 10):
-        intake.open[seq] = Batch(1)
+        intake.open[seq] = MapChunk(1)
         say(intake, "R", [[seq, 0, [0]]])
     assert len(intake._batches_ended) == len(intake._batches_order) == limits.FINISHED_BATCHES_MAX
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runtime.host.pending import ERROR, FAILED, MISSING, OPEN, VALUE, Batch, Pending
+from runtime.host.pending import ERROR, FAILED, MISSING, OPEN, VALUE, MapChunk, Pending
 
 
 def test_a_cell_is_settled_once() -> None:
@@ -30,8 +30,8 @@ def test_hooks_are_called_once() -> None:
     assert seen == [cell, cell]
 
 
-def filled(size: int, *groups: tuple[list[int] | int, list[Any]], sink: deque[Any] | None = None) -> Batch:
-    batch = Batch(size, sink)
+def filled(size: int, *groups: tuple[list[int] | int, list[Any]], sink: deque[Any] | None = None) -> MapChunk:
+    batch = MapChunk(size, sink)
     for nodes, values in groups:
         batch.fill(nodes, values, True, [])
     return batch
@@ -61,7 +61,7 @@ def test_how_far_results_are_there() -> None:
     batch = filled(4, ([0, 1, 3], [10, 11, 13]))
     assert batch.ready_until(0) == 2
     assert batch.ready_until(2) == 2
-    assert Batch(4).ready_until(0) == 0
+    assert MapChunk(4).ready_until(0) == 0
     batch.fill([2], [12], True, [])
     assert batch.ready_until(2) == 4
 
@@ -83,7 +83,7 @@ def test_arrivals_go_to_the_sink_once() -> None:
 
 
 def test_a_stir_is_told_at_the_next_result_and_at_the_end() -> None:
-    batch, woken = Batch(2), []  # type: ignore[var-annotated]
+    batch, woken = MapChunk(2), []  # type: ignore[var-annotated]
     for end in (lambda: batch.fill([0], [1], True, woken), lambda: batch.settle(ERROR, None, woken)):
         batch.stir = stir = Pending()
         end()
@@ -92,7 +92,7 @@ def test_a_stir_is_told_at_the_next_result_and_at_the_end() -> None:
 
 
 def test_a_frame_with_extensions_marks_the_batch() -> None:
-    batch = Batch(2)
+    batch = MapChunk(2)
     batch.fill(0, [1], True, [])
     assert not batch.wire
     batch.fill([1], [{"!": ["tree"]}], False, [])

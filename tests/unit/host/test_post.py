@@ -16,6 +16,7 @@ from actors.protocol.effects import LeaseWork
 from actors.protocol.places import unpacked
 from runtime.host.output import open_output_pipe
 from runtime.host.post import Post, WorkerPost
+from runtime.host.station import gathered
 from runtime.mail.lease_table import LeaseTable
 from runtime.mail.link import Link, create_link
 from runtime.mail.pieces import PieceJoiner
@@ -37,6 +38,25 @@ class Pair:
         kind: Any = SimpleNamespace(no=3, text=b"{}", priority=1)
         self.post.lease(LeaseWork(1, 1, run, kind, range(len(items)), None, items))
         self.post.send_leases()
+
+    def lease_batches(self, *leases: tuple[int, int, list[Any]]) -> None:
+        """Leases, each with its first serial and the number of its batch."""
+        kind: Any = SimpleNamespace(no=3, text=b"{}", priority=1)
+        for serial, batch, items in leases:
+            run: Any = SimpleNamespace(no=batch, key=f"run-{serial}", rare=SimpleNamespace(deadlines={}))
+            self.post.lease(LeaseWork(1, serial, run, kind, range(len(items)), None, items, batch))
+        self.post.send_leases()
+
+    def messages(self) -> list[bytes]:
+        """All that arrives, but for kinds, while the post sends on."""
+        found: list[bytes] = []
+        while True:
+            _, frames = self.worker.receive()
+            if not frames and self.post.clear:
+                return found
+            whole = [self._joiner.whole(frame) for frame in frames]
+            found += [message for message in whole if message is not None and message[:1] != b"K"]
+            self.post.flush()
 
     def groups(self) -> list[list[Any]]:
         """All groups of leases that arrive, while the post sends on."""
@@ -124,3 +144,21 @@ def test_a_peer_that_does_not_read_is_crowded_until_it_does(monkeypatch: pytest.
             far.receive()
             post.flush()
         assert not post.crowded
+
+
+def test_a_batch_is_one_message_between_the_others_in_the_order_of_serials(pair: Pair) -> None:
+    pair.lease_batches((1, 0, [1]), (2, 5, [2, 3]), (4, 5, [4]), (5, 6, [5]), (6, 0, [6]))
+    found = [(message[:1], [g[0] for g in orjson.loads(message[1:])]) for message in pair.messages()]
+    assert found == [(b"L", [1]), (b"G", [2, 4]), (b"G", [5]), (b"L", [6])]
+    pair.lease_batches((7, 0, [7]))
+    assert [message[:1] for message in pair.messages()] == [b"L"]
+
+
+def test_a_batch_that_is_longer_than_a_frame_arrives_whole(pair: Pair) -> None:
+    item = "x" * (limits.FRAME_BYTES_MAX // 4)
+    pair.lease_batches((1, 5, [item] * 6), (7, 5, [item]))
+    (message,) = pair.messages()
+    batch = gathered(orjson.loads(message[1:]), True)
+    assert (batch.serial, len(batch.items), batch.attempts) == (1, 7, [1] * 7)
+    assert batch.runs == [(5, "run-1")] * 6 + [(5, "run-7")]
+    assert batch.nodes == [0, 1, 2, 3, 4, 5, 0]

@@ -115,3 +115,28 @@ def test_no_two_open_leases_share_a_slot(steps: list[tuple[int, int]]) -> None:
         for serial in [s for i, s in enumerate(book.open_serials()) if ends >> i & 1]:
             assert book.finish(serial, 1) is not None
         book.check_invariants()
+
+
+def test_leases_beyond_the_first_of_a_batch_are_counted() -> None:
+    book = book_with(2)
+    first = book.grant("run", KIND, [0, 1], batch=7)
+    book.grant("other", KIND, [5], batch=7)
+    book.grant("run", KIND, [2], batch=8)
+    assert first.batch is not None
+    assert (first.batch.open_serials(), first.batch.size) == ([3, 4, 5], 3)
+    assert (book.held, book.surplus) == (6, 2)
+    assert (book.held_of, book.units_of()) == ([0, 0, 6, 0], [0, 0, 4, 0])
+    surplus = []
+    for serial in (4, 6, 3, 5):
+        assert book.finish(serial, 1) is not None
+        book.check_invariants()
+        surplus.append(book.surplus)
+    assert surplus == [1, 1, 0, 0]
+
+
+def test_a_wrong_surplus_is_found() -> None:
+    book = book_with()
+    book.grant("run", KIND, [0, 1], batch=1)
+    book.surplus = 0
+    with pytest.raises(AssertionError, match="batches"):
+        book.check_invariants()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime import Breaker, NodeType, Rate, Retry, RetryBudget, Runtime, Scheduling, Share
+from runtime import Batch, Breaker, NodeType, Rate, Retry, RetryBudget, Runtime, Scheduling, Share
 from runtime.config import Retention, RuntimeConfig
 from runtime.errors import ConfigurationError
 from runtime.registry import TaskOptions, TaskRegistry
@@ -40,7 +40,10 @@ WRONG: dict[Callable[..., Any], dict[str, list[Any]]] = {
         "rate_key": NAMES,
         "rate_cost": [*NUMBERS, 0],
         "expires": [*NUMBERS, 0],
+        "deadline": [*NUMBERS, 0],
+        "batch": STRANGE,
     },
+    Batch: {"max_size": [*COUNTS, 1_025], "max_wait": NUMBERS},
     Retry: {
         "max_attempts": COUNTS,
         "base": NUMBERS,
@@ -48,6 +51,7 @@ WRONG: dict[Callable[..., Any], dict[str, list[Any]]] = {
         "factor": [*NUMBERS, 0.5],
         "jitter": [value for value in STRANGE if value is not True],
         "on": ["payload", ["error", "expired"], 5, None, {"a": 1}],
+        "lower_class": [value for value in COUNTS if value is not True],
     },
     NodeType: {
         "name": NAMES,

@@ -19,6 +19,7 @@ class View:
 
     place = Place(1, 1, "run", 0)
     attempt = 1
+    batch = ()
 
     def __init__(self, reason: int = 0, deadline_ns: int | None = None) -> None:
         self.reason = reason

@@ -13,7 +13,8 @@ import pytest
 PROGRAM = """
 from __future__ import annotations
 import math
-from runtime import AsyncRuntime, Flow, Priority, Rate, Retry, Runtime, Scheduling, Share, TaskContext, TaskRegistry
+from runtime import AsyncRuntime, Batch, Failed, Flow, Priority, Rate, Retry, Runtime, Scheduling, Share
+from runtime import TaskContext, TaskRegistry
 
 tasks = TaskRegistry()
 
@@ -24,6 +25,12 @@ def transform(rows: list[int]) -> int: ...
 async def fetch(url: str, context: TaskContext | None = None) -> str: ...
 
 def plain(a: int, b: str = "") -> float: ...
+
+@tasks.task(batch=Batch(max_size=8), retry=3)
+def embed(texts: list[str]) -> list[float]: ...
+
+@tasks.task(batch=Batch())
+async def lookup(keys: list[int], context: TaskContext | None = None) -> list[str | Failed]: ...
 
 def program(rt: Runtime, flow: Flow) -> None:
     reveal_type(rt.submit(transform, [1]))                       # TaskHandle[int]
@@ -57,6 +64,12 @@ def program(rt: Runtime, flow: Flow) -> None:
     reveal_type(page)                                            # Node[str]
     reveal_type(rt.run(flow).result(page))                       # str
     reveal_type(transform([1]))                                  # int
+    reveal_type(rt.submit(embed, "x"))                           # TaskHandle[float]
+    reveal_type(rt.submit(lookup, 1))                            # TaskHandle[str]
+    reveal_type(rt.map(embed, ["x"]))                            # MapIterator[float]
+    reveal_type(flow.add(embed, "x"))                            # Node[float]
+    reveal_type(embed("x"))                                      # float
+    rt.submit(embed, ["x"])                                      # error
     rt.submit(plain, "wrong")                                    # error
     rt.submit(transform, 1)                                      # error
     rt.submit(plain)                                             # error

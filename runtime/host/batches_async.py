@@ -1,0 +1,63 @@
+"""A batch in mode "asyncio": one coroutine, or one thread, and one of the worker's places, for all of its calls."""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any
+
+from runtime.context import TaskContext
+from runtime.host.attempts import insert_context
+from runtime.host.batches import BatchCall
+from runtime.host.station import stop_signal
+
+if TYPE_CHECKING:
+    from runtime.host.worker_async import AsyncWorker, Attempt
+
+
+async def run_batch(worker: AsyncWorker, attempt: Attempt, batch: BatchCall, kind_no: int) -> None:
+    """All of a batch. Nothing leaves this coroutine, because the loop takes SystemExit for its own end."""
+    attempt.started_ns = started_ns = worker.show_start(attempt, monotonic_ns())
+    context: TaskContext | None = None
+    try:
+        if attempt.reason:
+            raise stop_signal(attempt.reason)
+        handler = worker.station.known_handler(kind_no) or worker.station.find_handler(kind_no)
+        attempt.handler = handler
+        if handler.timeout_ns is not None:
+            attempt.deadline_ns = started_ns + handler.timeout_ns
+            worker.timeouts.add(kind_no, attempt.deadline_ns, attempt.place.serial)
+        if handler.context_arg is not None:
+            context = TaskContext(attempt)
+        value = await _value(worker, attempt, batch.arguments(handler), context)
+        for place, result in batch.results(value):
+            try:
+                batch.settle(place, await worker.settled(handler, result, place.run_key))
+            except Exception as refused:
+                batch.refuse(place, refused)
+    except BaseException as exc:
+        worker.ended(attempt)
+        batch.fail(exc, attempt.reason, attempt.handler, started_ns)
+        return
+    finally:
+        if context is not None:
+            context.close()
+    batch.enter(handler, started_ns, worker.ended(attempt))
+
+
+async def _value(worker: AsyncWorker, attempt: Attempt, items: list[Any], context: TaskContext | None) -> Any:
+    """What the handler returns, which is not called when no argument can be read."""
+    handler = attempt.handler
+    if not items or handler is None:
+        return []
+    args: list[Any] = [items]
+    kwargs: dict[str, Any] = {}
+    if context is not None:
+        insert_context(handler, args, kwargs, context)
+    value, exc = None, None
+    if handler.coroutine:
+        value = await handler.fn(*args, **kwargs)
+    else:
+        value, exc = await worker.in_thread(attempt, handler, args, kwargs)
+    if exc is not None:
+        raise exc
+    return await value if hasattr(type(value), "__await__") else value
