@@ -187,6 +187,8 @@ class RunBook:
         self.bytes_finished -= run.items_bytes + run.results_bytes
         self.bytes_live += run.items_bytes
         self.live[run.no] = run
+        if run.rare.known_as and run.rare.debounce is None:
+            self.known[run.rare.known_as] = run
         del self._ended_lsn[run.no]
         return True
 

@@ -69,7 +69,9 @@ def _letter(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
 
 def _replay(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
     scheduler = core.scheduler
-    return _each_run(scheduler, message, lambda run, nodes: revival.revive(scheduler, run, nodes, message.session))
+    return _each_run(
+        scheduler, message, lambda run, nodes: revival.revive(scheduler, run, nodes, message.session), again=True
+    )
 
 
 def _discard(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
@@ -167,12 +169,17 @@ def _run(scheduler: Scheduler, key: object) -> tuple[Run, int | None]:
     return found
 
 
-def _each_run(scheduler: Scheduler, message: msg.Queried, do: Callable[[Run, list[int]], int]) -> dict[str, Any]:
-    """Do something with the letters that are named, or with a page of those that a filter finds."""
+def _each_run(
+    scheduler: Scheduler, message: msg.Queried, do: Callable[[Run, list[int]], int], *, again: bool = False
+) -> dict[str, Any]:
+    """Do something with the letters that are named, or with a page of those that a filter finds.
+
+    With `again` they shall go again: of those that cannot, a filter finds none, and naming one is refused.
+    """
     args = message.args
     if args.get("letters") is None:
         found, following = _page(scheduler, args, limits.LETTERS_PER_TURN)
-        ready = [(run, nodes) for run, nodes in found if not (run.open and run.cancel_asked)]
+        ready = [(run, nodes) for run, nodes in found if not again or revival.can_go_again(scheduler, run)]
         return {"count": sum(do(run, nodes) for run, nodes in ready), "next": following}
     letters = args["letters"]
     if not isinstance(letters, list) or len(letters) > limits.LETTERS_PER_TURN:
@@ -181,8 +188,8 @@ def _each_run(scheduler: Scheduler, message: msg.Queried, do: Callable[[Run, lis
     for run, node in [find(scheduler, letter) for letter in letters]:  # all are known before anything is done
         if run.state[node] == FAILED:
             named.setdefault(run.no, (run, []))[1].append(node)
-    for run, _ in named.values():
-        revival.check(run)
+    for run, _ in named.values() if again else ():
+        revival.check(scheduler, run)
     return {"count": sum(do(run, nodes) for run, nodes in named.values()), "next": None}
 
 

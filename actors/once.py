@@ -105,6 +105,12 @@ def joins(scheduler: Scheduler, message: msg.GraphSubmitted) -> Run | None:
     return None
 
 
+def stands_in_the_way(scheduler: Scheduler, run: Run) -> Run | None:
+    """The open run of the same unique task, without which a run that has ended could go again."""
+    other = scheduler.book.known.get(run.rare.known_as) if run.rare.debounce is None else None
+    return None if other is run else other
+
+
 def folders(run: Run) -> list[str]:
     """Names of the folders in which there are large values of a run."""
     burst = run.rare.debounce

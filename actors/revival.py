@@ -12,7 +12,8 @@ that had finished is under way again, and ends again: whoever watches it is told
 One DEAD record says what was asked for; which nodes follow from it is worked out from the states of nodes that ended,
 which are the same when the log is read again, because no wave is on its way then: it is taken to its end first.
 
-The class that its retries lowered a node to stays.
+The class that its retries lowered a node to stays. A finished run of a schedule that goes again is not looked at by its
+rule for overlap.
 
 Known limits: a run whose cancel was asked cannot be revived before all of it has stopped. All of it happens in one
 turn, 0.8 us a node: where a million nodes were skipped, nothing else happens for a second.
@@ -26,9 +27,9 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from actors import consequences, wave
+from actors import consequences, once, wave
 from actors.books import has_letters
-from actors.protocol.errors import RunBeingCancelled
+from actors.protocol.errors import RunBeingCancelled, UniqueTaskOpen
 from actors.protocol.records import RecordType
 from actors.protocol.words import counted
 from actors.run import Run
@@ -60,10 +61,11 @@ def revive(scheduler: Scheduler, run: Run, roots: Sequence[int] | None, asker: s
         How many of those that were asked for go again.
 
     Raises:
-        RunBeingCancelled: Some of its nodes still run, and were asked to stop.
+        RunBeingCancelled: Some of its nodes still run, and were asked to stop. UniqueTaskOpen: another run stands for
+            the same unique task.
     """
     consequences.hasten(scheduler, run)
-    check(run)
+    check(scheduler, run)
     found = _roots(run, roots)
     if not found:
         return 0
@@ -82,10 +84,17 @@ def revive(scheduler: Scheduler, run: Run, roots: Sequence[int] | None, asker: s
     return len(found)
 
 
-def check(run: Run) -> None:
-    """Raise RunBeingCancelled where nodes cannot go again yet."""
+def check(scheduler: Scheduler, run: Run) -> None:
+    """Raise RunBeingCancelled or UniqueTaskOpen where nodes cannot go again yet."""
     if run.open and run.cancel_asked:
         raise RunBeingCancelled(f"nodes of run {run.key!r} are still being stopped")
+    if (other := once.stands_in_the_way(scheduler, run)) is not None:
+        raise UniqueTaskOpen(f"run {run.key!r} is a unique task, and run {other.key!r} stands for the same and is open")
+
+
+def can_go_again(scheduler: Scheduler, run: Run) -> bool:
+    """Whether `check` has nothing to say."""
+    return not (run.open and run.cancel_asked) and once.stands_in_the_way(scheduler, run) is None
 
 
 def discard(scheduler: Scheduler, run: Run, nodes: Sequence[int], asker: str) -> int:
@@ -112,6 +121,7 @@ def _replay(scheduler: Scheduler, run: Run, asked: Sequence[int] | None, roots: 
     """Let these nodes go again, and what was skipped because of them if not all were asked for."""
     if scheduler.book.reopen(run):
         scheduler.ended_ns.pop(run.no, None)
+        scheduler.schedules.let_go(run.no)
     _note(scheduler, run, asked, "replayed", asker)
     return _begin_again(run, roots if asked is None else _with_skipped(run, roots))
 

@@ -124,6 +124,12 @@ class Schedules:
             scheduler.timers.set((TIMER_NO, schedule.slot), scheduler.now_ns)
             scheduler.put(fx.WakeAt(scheduler.now_ns))
 
+    def let_go(self, no: int) -> None:
+        """A run that had ended goes again: it is not the schedule's any more."""
+        schedule = self.by_name.get(self.by_run.pop(no, ""))
+        if schedule is not None:
+            schedule.open.discard(no)
+
     def look(self, scheduler: Scheduler) -> None:
         """See whether somebody set the wall clock back."""
         ahead_ns = _ahead(scheduler)

@@ -107,7 +107,8 @@ class Operations:
 
         Raises:
             ConfigurationError: Nothing is named. UnknownRun, MissingNode: a letter is not known.
-            RunBeingCancelled: Other nodes of its run are still being stopped.
+            RunBeingCancelled: Other nodes of its run are still being stopped. UniqueTaskOpen: another run
+                stands for the same unique task.
 
         What a crash leaves behind: after the return, all of it; before, some pages of `limits.LETTERS_PER_TURN`.
         """
@@ -133,7 +134,7 @@ class Operations:
             How many were discarded.
 
         Raises:
-            As `replay`, but RunBeingCancelled.
+            As `replay`, but RunBeingCancelled and UniqueTaskOpen.
         """
         wanted = asking.filter_of(handler, kind, tenant, since, run)
         return self._each("discard", letters, wanted, everything)
@@ -150,6 +151,7 @@ class Operations:
 
         Raises:
             UnknownRun: The engine no longer keeps it. RunBeingCancelled: nodes of it are still being stopped.
+            UniqueTaskOpen: another run stands for the same unique task.
         """
         return rerun(self._client, run)
 

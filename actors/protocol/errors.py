@@ -198,6 +198,13 @@ class RunBeingCancelled(CallerError):
     hint = "wait for the end of the run, then ask again"
 
 
+class UniqueTaskOpen(CallerError):
+    """A unique task that has ended cannot go again while another run stands for it."""
+
+    code = "MS134"
+    hint = "wait for the end of that run, then ask again"
+
+
 class TaskFailed(MainspringError):
     """A task ended without success. Args: message, kind, type name, traceback text."""
 

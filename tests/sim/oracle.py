@@ -101,6 +101,8 @@ class Oracle:
     def _check_class(submission: Submission, user: User, lease: Lease) -> None:
         if submission.columns is not None or submission.joins or lease.run.rare.classes:
             return
+        if lease.kind.batch is not None or not user.lower_after:
+            return
         first, lower_after = submission.kind_no - 1, user.lower_after[submission.kind_no - 1]
         down = max(0, lease.attempt - lower_after) if lower_after else 0
         expected = min(first + down, len(PRIORITIES) - 1)
@@ -139,7 +141,8 @@ class Oracle:
     def check_scheduler(self, core: EngineCore, user: User) -> None:
         """Between the actors: what is leased is in a book, what is ready is in a queue, what is unique is open once."""
         scheduler = core.scheduler
-        names = [user.submissions[run.seq].joins for run in scheduler.book.live.values() if run.is_graph]
+        own = [run for run in scheduler.book.live.values() if run.is_graph and run.session == user.session]
+        names = [user.submissions[run.seq].joins for run in own]
         unique = [name for name in names if name.startswith("unique")]
         assert len(unique) == len(set(unique)), f"these are open: {sorted(unique)}"
         leased = sum(

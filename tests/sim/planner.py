@@ -73,6 +73,10 @@ class Planner:
             return {**plan, "cron": "* * * * * *", "jitter_ns": random.choice((0, 500 * MS))}
         return {**plan, "every_ns": every, "jitter_ns": random.choice((0, 0, every // 2))}
 
+    def rest(self) -> None:
+        """Make no schedules in this world."""
+        self._plans.clear()
+
     @property
     def done(self) -> bool:
         """Whether all that was made was ended again."""
@@ -125,7 +129,9 @@ class Planner:
     def check(self, core: EngineCore) -> None:
         """After each step."""
         schedules, live = core.scheduler.schedules, core.scheduler.book.live
-        assert set(schedules.by_run) == {run.no for run in live.values() if run.session == SESSION}
+        own = {run.no for run in live.values() if run.session == SESSION}
+        assert set(schedules.by_run) <= own
+        assert all(live[no].rare.revived for no in own - set(schedules.by_run))
         for name, schedule in schedules.by_name.items():
             plan = schedule.plan
             assert schedule.open == {no for no, other in schedules.by_run.items() if other == name}

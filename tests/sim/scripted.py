@@ -51,6 +51,8 @@ class ScriptedUser(User):
 
     def __init__(self, world: Scripted, plan: Sequence[Planned], policy: dict[str, Any]) -> None:
         super().__init__(world, Random(0))
+        self.lower_after = []
+        self.planner.rest()
         self._plan, self._policy = list(plan), policy
         assert self._plan == sorted(self._plan, key=lambda each: each.at_ns), "numbers are in order of time"
         self._kinds: list[dict[str, Any]] = []
@@ -137,14 +139,13 @@ class Scripted(World):
         number = effect.worker
         self.workers_started.append(number)
 
-        def execute(lease: Lease) -> tuple[str, Any]:
-            self.began.append(
-                Began(lease.run.seq + lease.node - 1, lease.attempt, number, self.clock.now_ns, self.clock.wall_ns)
-            )
-            outcome = self._execute(lease)
-            return ("error", "down") if self._down(self.clock.now_ns) else outcome
+        def execute(leases: list[Lease]) -> list[tuple[str, Any]]:
+            now_ns, wall_ns = self.clock.now_ns, self.clock.wall_ns
+            self.began += [Began(e.run.seq + e.node - 1, e.attempt, number, now_ns, wall_ns) for e in leases]
+            outcomes = self._execute(leases)
+            return [("error", "down")] * len(leases) if self._down(now_ns) else outcomes
 
-        worker = self._made_of(number, self.clock, self.random, self.chances, self._worker_said, execute)
+        worker = self._made_of(number, self.clock, self.random, self.chances, self._worker_said, execute, self._broke)
         self.workers[number] = worker
         self.clock.at(self.clock.now_ns + BOOT_NS, worker.boot)
 
