@@ -120,6 +120,24 @@ def test_a_restart_knows_what_is_open_and_tells_again_what_was_joined() -> None:
 # --- debounce -----------------------------------------------------------------------------------------------------
 
 
+def test_one_that_goes_again_is_joined_and_does_not_stand_beside_another() -> None:
+    rig = rig_with_clock()
+    for seq in (1, 2):
+        submit(rig, seq, unique="call a")
+        ((worker, serial, node),) = rig.leases()
+        if seq == 1:
+            rig.fail(worker, serial, node)
+    assert rig.ask("rerun", run="s-1")["code"] == "MS134"
+    assert rig.ask("replay", letters=["s-1/0"])["code"] == "MS134"
+    assert rig.ask("replay", filter={})["count"] == 0
+    rig.succeed(worker, serial, node, run=2)
+    assert rig.ask("rerun", run="s-1") == {"count": 1}
+    submit(rig, 3, unique="call a")
+    assert runs(rig) == ["s-2", "s-1"]
+    scheduler = recovered(rig, rig.wall_ns)
+    assert [run.key for run in scheduler.book.known.values()] == ["s-1"]
+
+
 def test_calls_within_the_wait_become_one_task_with_the_arguments_of_the_last() -> None:
     rig = rig_with_clock()
     call(rig, 1)
