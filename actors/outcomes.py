@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import consequences, growth, guards, timetable
+from actors import calls, consequences, growth, guards, timetable
 from actors.policy.breaker import outcome
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
@@ -86,7 +86,7 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
                 run.own_rare().ended.pop(node, None)
         ready = run.succeed(nodes, values, scheduler.wave_edges_max)
         if ready:
-            scheduler.queue(run, ready)
+            calls.queue(scheduler, run, ready) if run.rare.calls else scheduler.queue(run, ready)
         if run.wave:
             consequences.begin(scheduler, run)
         if not run.open:
@@ -121,7 +121,13 @@ def _submitted_part(run: Run, nodes: Sequence[int], values: list[Any]) -> list[A
 
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     run, node, failure = message.run, message.node, message.failure
+    waits = failure["kind"] == FailureKind.WAITS
     guards.ended(scheduler, run, (node,), None if run.state[node] == CANCELLING else outcome(failure["kind"]))
+    if waits:
+        refused = calls.suspend(scheduler, message)
+        if refused is None:
+            return
+        failure = refused
     kind = run.kind(node)
     attempt = run.rare.attempts.get(node, 0) + 1
     run.rare.give_up_spawned(node)
@@ -303,15 +309,26 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
         return
     if node is None:
         scheduler.wave_edges_left -= consequences.cost_of_cancel(run)
-    leased = cancel(scheduler, run, node)
-    lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased]))
-    scheduler.note(run, -1 if node is None else node, "cancel asked", f"by {message.session}")
-    if leased:
-        scheduler.put(msg.StopLeases(run, leased))
+    called = calls.open_called(run, node) if node is not None and run.rare.calls else ()
+    lsn = _cancel(scheduler, run, node, f"by {message.session}")
+    for other in called:
+        lsn = _cancel(scheduler, run, other, "with who called it")
     scheduler.tell(message.session, "Q", [message.query_id, True, None], control=True, lsn=lsn)
     scheduler.finish_if_over(run)
-    if node is not None and run.wave and run.state[node] == CANCELLED:
-        consequences.begin(scheduler, run, node)
+    if run.wave:
+        for each in () if node is None else (node, *called):
+            if run.state[each] == CANCELLED:
+                consequences.begin(scheduler, run, each)
+
+
+def _cancel(scheduler: Scheduler, run: Run, node: int | None, by: str) -> int:
+    """Cancel a run or one node, and log that; returns the record's number."""
+    leased = cancel(scheduler, run, node)
+    lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased]))
+    scheduler.note(run, -1 if node is None else node, "cancel asked", by)
+    if leased:
+        scheduler.put(msg.StopLeases(run, leased))
+    return lsn
 
 
 def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from actors.protocol.kinds import Kind
+from actors.protocol.states import NodeState
+
+if TYPE_CHECKING:
+    from actors.calls import Calls
 
 
 class Rare:
@@ -25,6 +29,8 @@ class Rare:
         "appointed",
         "attempts",
         "backoff_until",
+        "callers",
+        "calls",
         "classes",
         "crashes",
         "due",
@@ -49,6 +55,10 @@ class Rare:
         """Why nodes are parked."""
         self.backoff_until: dict[int, int] = {}
         """When the next attempt starts, wall clock."""
+        self.calls: dict[int, Calls] = {}
+        """What nodes have called and wait for, or waited: see `actors.calls`."""
+        self.callers: dict[int, int] = {}
+        """Who called a node."""
         self.classes: dict[int, int] = {}
         """Priority classes that were set after the submission, by node; -1 is the whole run. See `actors.reclass`."""
         self.due: dict[int, int] = {}
@@ -67,6 +77,15 @@ class Rare:
         """Start, end (wall clock) and pid of the latest attempt without success."""
         self.events: deque[tuple[int, int, str, str, int]] = deque(maxlen=limits.STORY_EVENTS_MAX)
         """The story: wall clock, node or -1, event, detail, number of the record that is its cause."""
+
+    def without_called(self, state: bytearray) -> bytearray:
+        """States as if what was called had succeeded: how it ended is its caller's matter."""
+        if not self.callers:
+            return state
+        state = state[:]
+        for node in self.callers:
+            state[node] = NodeState.SUCCEEDED
+        return state
 
     def give_up_spawned(self, node: int) -> None:
         """An attempt ended otherwise than it meant to: what it wanted to add is forgotten."""

@@ -67,13 +67,20 @@ def enter(scheduler: Scheduler, run: Run, node: int | None, class_: int, asker: 
     _exchange(scheduler, run, node, class_, _others(scheduler, _kinds(run, node), class_), asker)
 
 
-def kinds_of_block(scheduler: Scheduler, run: Run, block: dict[str, Any]) -> list[Kind]:
-    """The kinds of nodes that a task adds to a run. Raises as `Scheduler.interned`."""
+def kinds_of_block(scheduler: Scheduler, run: Run, node: int, block: dict[str, Any]) -> list[Kind]:
+    """The kinds of nodes that a task adds to a run: what it calls has at least its class.
+
+    Raises as `Scheduler.interned`.
+    """
     kinds = scheduler.interned(block["kinds"])
     class_ = run.rare.classes.get(WHOLE)
-    if class_ is None:
+    if class_ is not None:
+        others = _others(scheduler, kinds, class_)
+    elif "calls" in block:
+        class_ = run.kind(node).priority
+        others = _others(scheduler, [kind for kind in kinds if kind.priority > class_], class_)
+    else:
         return kinds
-    others = _others(scheduler, kinds, class_)
     return [others.get(kind, kind) for kind in kinds]
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, outcomes, reclass, timetable, wave
+from actors import admission, calls, outcomes, reclass, timetable, wave
 from actors.growth import attach_spawned
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
@@ -227,7 +227,14 @@ class Replay:
         run = self.scheduler.book.live.get(no)
         if run is not None:
             self._accept_node_types(block["kinds"])
-            run.own_rare().spawned[node] = (block, reclass.kinds_of_block(self.scheduler, run, block))
+            run.own_rare().spawned[node] = (block, reclass.kinds_of_block(self.scheduler, run, node, block))
+
+    def _lent(self, record: Record) -> None:
+        no, node, wall_ns, *_ = orjson.loads(record.payload)
+        run = self.scheduler.book.live.get(no)
+        if run is not None:
+            self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
+            calls.enter(self.scheduler, run, node, *run.own_rare().spawned.pop(node))
 
     def _released(self, record: Record) -> None:
         numbers = orjson.loads(record.payload)
@@ -266,6 +273,7 @@ class Replay:
         int(RecordType.ATTEMPT): _attempt,
         int(RecordType.CANCEL): _cancel,
         int(RecordType.SPAWNED): _spawned,
+        int(RecordType.LENT): _lent,
         int(RecordType.RELEASED): _released,
         int(RecordType.OPENED): _opened,
         int(RecordType.POLICY): _policy,

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, consequences, expiry, growth, outcomes, timetable
+from actors import admission, calls, consequences, expiry, growth, outcomes, timetable
 from actors.books import RunBook
 from actors.consequences import Spreading
 from actors.giving import Giving, note_rates
@@ -139,11 +139,11 @@ class Scheduler:
             nodes = run.lease(timetable.unexpired(self, run, waiting) if run.rare.expires else waiting)
             giving.unused(kind, len(waiting) - len(nodes))
             if nodes:
-                failed = run.rare.attempts
-                attempts = [failed.get(n, 0) + 1 for n in nodes] if failed else None
+                attempts = calls.attempts_of(run, nodes)
                 if giving.guards.by_type:
                     giving.guards.leased(run, kind, nodes, attempts, self.now_ns)
-                self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes)))
+                told = calls.told_attempts(run, nodes, attempts)
+                self._out.append(msg.Grant(worker, run, kind, nodes, told, run.build_items(kind, nodes)))
             elif run.cancel_asked:
                 giving.drop(message.node_type, run)
         if giving.policy.rates:

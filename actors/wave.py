@@ -108,7 +108,7 @@ def _after_failure(run: Run, children: Sequence[int], ending: int) -> tuple[list
         marks = run.marks = bytearray(run.size)
     mark = UNSUCCESSFUL if ending == SKIPPED else UNSUCCESSFUL | SPOILED
     kind_of = None if run.columns is None else run.columns.kind_of
-    rule = kinds[0].trigger
+    rule, calls = kinds[0].trigger, run.rare.calls
     ready: list[int] = []
     skipped: list[int] = []
     for child in children:
@@ -118,7 +118,9 @@ def _after_failure(run: Run, children: Sequence[int], ending: int) -> tuple[list
             continue
         if kind_of is not None:
             rule = kinds[kind_of[child]].trigger
-        if rule is _ALL_SUCCEEDED or rule is _ANY_SUCCEEDED or (rule is _NONE_FAILED and marks[child] & SPOILED):
+        if child in calls:
+            ready.append(child)
+        elif rule is _ALL_SUCCEEDED or rule is _ANY_SUCCEEDED or (rule is _NONE_FAILED and marks[child] & SPOILED):
             state[child] = SKIPPED
             skipped.append(child)
         else:
@@ -150,7 +152,7 @@ def judge(run: Run, nodes: Sequence[int]) -> tuple[list[int], int]:
         if state[node] != PENDING:
             continue
         mark = marks[node] if marks is not None else 0
-        if mark:
+        if mark and node not in run.rare.calls:
             rule = run.kind(node).trigger
             if rule is _ALL_SUCCEEDED or (rule is _NONE_FAILED and mark & SPOILED):
                 state[node] = SKIPPED
@@ -189,7 +191,8 @@ def check(run: Run) -> None:
         start = (run.wave_at if not place else 0) or columns.succ_off[node]
         on_the_way.update(columns.succ[start : columns.succ_off[node + 1]])
     for node in range(run.size):
-        parents = columns.edges_in(node)
+        calls = run.rare.calls.get(node)
+        parents = columns.edges_in(node) + ([] if calls is None else calls.nodes)
         if run.waits[node] != len(parents) - sum(taken[p] for p in parents) + on_the_way[node]:
             raise AssertionError(f"run {run.key}: node {node} waits for {run.waits[node]} edges")
         if run.waits[node] or not parents:
@@ -199,7 +202,7 @@ def check(run: Run) -> None:
         spoiled = any(s in (FAILED, CANCELLED) for s in endings)
         if mark != (UNSUCCESSFUL if any(s != SUCCEEDED for s in endings) else 0) | (SPOILED if spoiled else 0):
             raise AssertionError(f"run {run.key}: the marks {mark} of node {node} are not what its parents came to")
-        if state[node] == CANCELLED or node in run.rare.failures:
+        if state[node] == CANCELLED or node in run.rare.failures or (calls is not None and state[node] != PENDING):
             continue
         if state[node] == PENDING or (state[node] == SKIPPED) == rule_met(run.kind(node).trigger, endings):
             raise AssertionError(f"run {run.key}: node {node} is not where its trigger rule puts it")

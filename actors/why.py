@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from actors import timetable
+from actors import calls, timetable
 from actors.at_workers import holder_of, split_counts
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.moments import moment
@@ -95,6 +95,9 @@ class Reasons:
         return f"; it expires in {max(0, abs(expires_ns) - self._now_ns) / 1e9:.1f} s unless it starts before"
 
     def _of_pending(self, run: Run, node: int) -> str:
+        called = calls.why(run, node)
+        if called is not None:
+            return called
         waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
         if not waits:
             return "its parents ended; what follows from that is being worked out"

@@ -347,5 +347,14 @@ class AttemptTimeout(ControlSignal):
     """Raised inside a handler whose attempt ran over its timeout."""
 
 
+class WaitsForCalls(ControlSignal):
+    """Raised inside a handler that needs the result of a call which has not ended: it is called again when it has.
+
+    `frame` is what its worker sends: the calls.
+    """
+
+    frame: bytes = b""
+
+
 class SkipNode(ControlSignal):
     """Raise in a handler to end its node as *skipped*."""

@@ -48,6 +48,8 @@ class RecordType(IntEnum):
     """Idempotency keys: those that are kept, or a submission that stands for an earlier run."""
     PRIORITY = 13
     """A run, or one task of a bundle, was given another priority class."""
+    LENT = 18
+    """A task gave back its slot until what it called has ended; see `actors.calls`."""
 
 
 class Record(NamedTuple):

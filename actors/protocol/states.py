@@ -48,6 +48,7 @@ class NodeEvent(StrEnum):
     SKIPPED = "skipped"
     DELAYED = "delayed"
     EXPIRED = "expired"
+    CALLED = "called"
 
 
 NODE_TABLE: Final[Mapping[NodeState, Mapping[NodeEvent, NodeState]]] = MappingProxyType(
@@ -70,6 +71,7 @@ NODE_TABLE: Final[Mapping[NodeState, Mapping[NodeEvent, NodeState]]] = MappingPr
             NodeEvent.RETRIED: NodeState.BACKOFF,
             NodeEvent.RETURNED: NodeState.READY,
             NodeEvent.PARKED: NodeState.PARKED,
+            NodeEvent.CALLED: NodeState.PENDING,
             NodeEvent.SKIPPED: NodeState.SKIPPED,
             NodeEvent.CANCEL_ASKED: NodeState.CANCELLING,
             NodeEvent.CANCELLED: NodeState.CANCELLED,
@@ -192,7 +194,7 @@ BREAKER_TABLE: Final[Mapping[BreakerState, Mapping[BreakerEvent, BreakerState]]]
 
 
 class FailureKind(StrEnum):
-    """Why an attempt did not succeed."""
+    """Why an attempt did not succeed. `WAITS` is no failure: it goes on when its calls have ended."""
 
     ERROR = "error"
     TIMEOUT = "timeout"
@@ -203,6 +205,7 @@ class FailureKind(StrEnum):
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
     EXPIRED = "expired"
+    WAITS = "waits"
 
 
 class TriggerRule(StrEnum):

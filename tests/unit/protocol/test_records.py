@@ -20,6 +20,7 @@ NUMBERS = {
     "RATES": 11,
     "KEYS": 12,
     "PRIORITY": 13,
+    "LENT": 18,
 }
 
 
