@@ -18,6 +18,8 @@ from actors.core import EngineCore
 from actors.protocol import limits
 from actors.protocol.states import NodeState
 from actors.scheduler import Scheduler
+from tests.sim import calls
+from tests.sim.user import kind
 
 if TYPE_CHECKING:
     from tests.sim.user import Submission, User
@@ -50,11 +52,12 @@ class Oracle:
         assert not submission.repeats, f"submission {submission.seq} is executed, and repeats {submission.repeats}"
         assert told is None, f"node {key} is executed after it was told to be {told}"
         if node >= submission.size:
-            return "ok", 1
+            return calls.execute_called(lease, kind("args"))
         assert lease.run.state[lease.node] not in (NodeState.SUCCEEDED, NodeState.SKIPPED), (
             f"{key} executed after its end"
         )
-        self._check_times(submission, user, lease.claimed_wall_ns)
+        if not lease.outcomes:
+            self._check_times(submission, user, lease.claimed_wall_ns)
         inputs = submission.inputs(node)
         if inputs is not None:
             values = lease.item
@@ -64,6 +67,11 @@ class Oracle:
                 assert expected is None or value is None or expected == value, f"{key} got a wrong input from {parent}"
         count = self.executions[key] = self.executions.get(key, 0) + 1
         del count
+        if node in submission.calls:
+            calls.check_lease(lease)
+            block = submission.calls[node].next_block(len(lease.outcomes), kind("args", priority="low"))
+            if block is not None:
+                return "waits", block
         if lease.attempt <= submission.fails.get(node, 0):
             return "error", f"planned failure {lease.attempt}"
         value = value_of(submission, node, lease.item if inputs is not None else [])
@@ -113,6 +121,7 @@ class Oracle:
             if run.state[node] == NodeState.READY
         )
         assert ready == queued, f"{ready} nodes are ready, {queued} are queued"
+        calls.check_runs(scheduler)
         for pool in core.pools.values():
             for worker in pool.workers.values():
                 assert worker.book.held <= limits.PREFETCH_MAX + pool.slots

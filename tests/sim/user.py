@@ -19,6 +19,7 @@ from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
+from tests.sim.calls import Plan
 from tests.sim.operator import Operator, sharing
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Submission:
     rules: list[str] = field(default_factory=list)
     fails: dict[int, int] = field(default_factory=dict)
     spawns: dict[int, dict[str, Any]] = field(default_factory=dict)
+    calls: dict[int, Plan] = field(default_factory=dict)
     cancelled: set[int] = field(default_factory=set)
     cancelled_all: bool = False
     due_ns: int = 0
@@ -98,6 +100,7 @@ class User:
         self._classes = Random(f"classes {world.seed}")
         self.operator = Operator(self, world.seed)
         self._sharing = [sharing(self._classes) for _ in PRIORITIES]
+        self._calls = Random(f"calls {world.seed}")
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
         self._stands: set[int] = set()
@@ -169,6 +172,8 @@ class User:
                     "deps": [[], [0]],
                     "items": [[1], [2]],
                 }
+            if self._calls.random() < (0.03 if what == "graph" else 0.05):
+                submission.calls[node] = Plan.draw(self._calls)
         return submission
 
     def _invent_graph(self, seq: int) -> Submission:
