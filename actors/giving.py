@@ -63,6 +63,9 @@ class Giving:
         self.guards = Guards()
         self.due: Timers[str] = Timers()
         """When a rate or a breaker lets something start again, by scope; monotonic clock."""
+        self.denied: dict[str, tuple[int, int]] = {}
+        """The best class that was turned away since a scope had no room, and how many; see `actors.inversion`."""
+        self.asked: dict[str, tuple[int, int]] = {}
         self._counted = False
         self._gated = False
         self._now_ns = 0
@@ -95,6 +98,8 @@ class Giving:
                 self.rates.set(key, per_s, burst, now_ns)
                 self.due.cancel(f"{RATE}:{key}")
                 free.append(f"{RATE}:{key}")
+        for scope in [scope for scope in self.denied if scope in free or scope not in policy.quotas]:
+            self.answered(scope)
         free += before.paused - policy.paused
         self._gated = bool(policy.quotas or policy.rates or policy.paused)
         for queue in self.ready.values():
@@ -183,9 +188,18 @@ class Giving:
         count, scope = self._within_limits(kind, may)
         if count < may:
             self.guards.unused(kind.node_type, may - count)
+            if scope in self.policy.quotas:
+                self._deny(scope, kind.priority, may - count)
         elif may < wanted:
             scope = scope_of(kind.node_type)
         return count, scope
+
+    def _deny(self, scope: str, class_: int, count: int) -> None:
+        """So many of a class were turned away. Who is better than those before asks anew."""
+        best, most = self.denied.get(scope, (class_, 0))
+        if class_ < best or count > most:
+            self.asked.pop(scope, None)
+        self.denied[scope] = (min(class_, best), max(count, most))
 
     def _within_limits(self, kind: Kind, wanted: int) -> tuple[int, str]:
         """What quotas and rates let start."""
@@ -227,8 +241,14 @@ class Giving:
 
     def _free(self, scopes: Iterable[str]) -> None:
         for scope in scopes:
+            self.answered(scope)
             for queue in self.ready.values():
                 queue.release(scope, self._now_ns)
+
+    def answered(self, scope: str) -> None:
+        """There is room again: who was turned away asks anew."""
+        if self.denied.pop(scope, None) is not None:
+            self.asked.pop(scope, None)
 
     def release(self, node_type: str, scope: str, now_ns: int) -> None:
         """What one node type has waiting under a scope may be looked at again."""
@@ -260,6 +280,11 @@ class Giving:
         self._free(self.due.pop_due(now_ns))
 
     # --- questions ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether something may be held back by the policy."""
+        return self._gated
 
     def position(self, run: Run, node: int, now_ns: int) -> Position | None:
         """Where a READY node waits; None where it does not."""

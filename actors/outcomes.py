@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import calls, consequences, growth, guards, timetable
+from actors import calls, consequences, growth, guards, inversion, timetable
 from actors.policy.breaker import outcome
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
@@ -260,6 +260,8 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
     stopped = [n for n in message.nodes if message.run.state[n] == CANCELLING]
     count = counted(len(message.nodes), "node")
     scheduler.note(message.run, message.nodes[0], "returned", f"{count} to the queue: {message.cause}")
+    if message.cause.startswith(inversion.GIVES_WAY):
+        message.run.own_rare().gave_way.update(back)
     late = {node for node in back if timetable.has_expired(scheduler, message.run, node)}
     if back:
         scheduler.queue(message.run, [n for n in back if n not in late] if late else back, front=True)

@@ -38,6 +38,7 @@ class Rare:
         "events",
         "expires",
         "failures",
+        "gave_way",
         "parked",
         "progress",
         "refused",
@@ -51,6 +52,8 @@ class Rare:
         """Those of them that took their worker with them."""
         self.failures: dict[int, dict[str, Any]] = {}
         """How nodes ended that did not succeed."""
+        self.gave_way: set[int] = set()
+        """Nodes that gave a place back before they started, once; see `actors.inversion`."""
         self.parked: dict[int, str] = {}
         """Why nodes are parked."""
         self.backoff_until: dict[int, int] = {}
@@ -95,7 +98,7 @@ class Rare:
             self.refused.pop(node, None)
 
 
-_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset()}
+_SHARED: Final[dict[str, Any]] = {"events": (), "appointed": frozenset(), "gave_way": frozenset()}
 
 
 def _refusing() -> Rare:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors import calls, timetable
 from actors.at_workers import holder_of, split_counts
+from actors.inversion import holders_text
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.moments import moment
 from actors.protocol.states import NodeState
@@ -117,7 +118,8 @@ class Reasons:
         giving = self._core.scheduler.giving
         place = giving.position(run, node, self._now_ns)
         if place is not None and place.blocked_by:
-            return f"it is held back: {giving.reason(place.blocked_by, self._now_ns)}"
+            holders = holders_text(self._core, place.blocked_by) if place.blocked_by in giving.policy.quotas else ""
+            return f"it is held back: {giving.reason(place.blocked_by, self._now_ns)}{holders}"
         waiting = counted(len(giving.ready[kind.node_type]), "task waits", "tasks wait")
         busy = sum(1 for worker in pool.workers.values() if worker.book.held)
         return f"it is ready: {waiting} for node type {kind.node_type!r}; busy workers: {busy} of {len(pool.workers)}"
