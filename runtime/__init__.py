@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from actors.protocol.states import RunState as RunState
     from actors.protocol.states import TriggerRule as TriggerRule
     from runtime.aio import AsyncRuntime as AsyncRuntime
+    from runtime.called import Asked as Asked
     from runtime.config import Breaker as Breaker
     from runtime.config import NodeType as NodeType
     from runtime.config import Priority as Priority
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from runtime.scheduling import Share as Share
 
 __all__ = [
+    "Asked",
     "AsyncRuntime",
     "Breaker",
     "Executor",
@@ -72,6 +74,7 @@ __all__ = [
 ]
 
 _HOME: Final = {
+    "Asked": "runtime.called",
     "AsyncRuntime": "runtime.aio",
     "Breaker": "runtime.config",
     "Executor": "runtime.executor",

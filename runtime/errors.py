@@ -52,6 +52,7 @@ from actors.protocol.errors import (
     TooManyKeys,
     UnknownNodeType,
     UnknownRun,
+    WaitsForCalls,
     WaitTimeout,
     WorkflowFileError,
 )
@@ -99,6 +100,7 @@ __all__ = [
     "UnknownNodeType",
     "UnknownRun",
     "WaitTimeout",
+    "WaitsForCalls",
     "WorkflowFileError",
     "error_of",
     "error_to_wire",

@@ -165,7 +165,8 @@ class NestedRuntime(CallerError):
 
     code = "MS124"
     hint = (
-        "in a task, add the tasks it needs with TaskContext.spawn; in a main script, start the Runtime under "
+        "in a task, add the tasks it needs with TaskContext.spawn, or wait for them with TaskContext.call; in a main "
+        "script, start the Runtime under "
         "if __name__ == '__main__':"
     )
 

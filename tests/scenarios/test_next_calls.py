@@ -1,4 +1,4 @@
-"""S40 and S35: tasks that call tasks and wait for them. Nobody who waits holds a slot, so nothing hangs."""
+"""S35: tasks that call tasks and wait for them. Nobody who waits holds a slot, so nothing hangs."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from runtime import Retry, TaskContext, TaskRegistry
-from runtime.errors import SkipNode
+from runtime.errors import SkipNode, TaskFailed
 
 tasks = TaskRegistry()
 
@@ -199,3 +199,23 @@ class OddError(Exception):
 
 def fail_oddly() -> None:
     raise OddError(1, 2)
+
+
+def fib(ctx: TaskContext, n: int) -> int:
+    return n if n < 2 else ctx.call(fib, n - 1) + ctx.call(fib, n - 2)
+
+
+def refuse(text: str) -> int:
+    raise ValueError(text)
+
+
+async def asks_in_vain(ctx: TaskContext) -> str:
+    """Asks for three, of which one fails."""
+    asked = [ctx.ask(add_one, 1), ctx.ask(refuse, "no number"), ctx.ask(add_one, 2)]
+    found = ctx.gather(*asked, return_exceptions=True)
+    assert found[::2] == [2, 3]
+    try:
+        await asked[1]
+    except TaskFailed as failed:
+        return f"{type(failed.__cause__).__name__}: {failed.__cause__}"
+    return "nothing failed"
