@@ -16,6 +16,7 @@ Rules
   that goes on: depth first, so that what is open stays small.
 - Waiting is no failure: the attempt keeps its number, and its timeout begins anew when it goes on.
 - Who cancels a waiting caller cancels what it called.
+- A retry of a caller makes those calls anew that did not succeed; what succeeded is not done again.
 - Whatever its trigger rule, a caller goes on when all its calls ended: the handler sees how.
 
 Known limit: a caller that started early (any-succeeded) goes on when its other parents ended, too.
@@ -92,6 +93,18 @@ def enter(scheduler: Scheduler, run: Run, node: int, block: dict[str, Any], kind
     for child in fresh:
         scheduler.note(run, child, "called", f"by node {run.node_id(node)}")
     return fresh
+
+
+def forget_failed(run: Run, node: int) -> None:
+    """An attempt of this node failed and is followed by another, which makes those calls anew that did not succeed."""
+    calls = run.rare.calls.get(node)
+    if calls is not None:
+        kept = [
+            (called, digest)
+            for called, digest in zip(calls.nodes, calls.digests, strict=True)
+            if run.state[called] in (SUCCEEDED, SKIPPED)
+        ]
+        calls.nodes, calls.digests = [called for called, _ in kept], [digest for _, digest in kept]
 
 
 def queue(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> None:

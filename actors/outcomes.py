@@ -168,6 +168,7 @@ def _back_off(
     run.own_rare().attempts[node] = attempt
     run.move(node, BACKOFF)
     run.own_rare().backoff_until[node] = due_wall
+    calls.forget_failed(run, node)
     scheduler.log_attempt(run, node, "retry", attempt, failure, message, due_wall)
     scheduler.note(run, node, *retry_words(attempt, failure, delay))
     scheduler.timers.set((run.no, node), scheduler.now_ns + delay)

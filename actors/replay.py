@@ -196,6 +196,7 @@ class Replay:
             scheduler.note(run, node, *retry_words(attempt, failure, due - wall))
             run.move(node, BACKOFF)
             run.own_rare().backoff_until[node] = due
+            calls.forget_failed(run, node)
             return
         scheduler.note(run, node, outcome, ending_words(attempt, failure) if times[2] else brief(failure))
         run.own_rare().failures[node] = failure

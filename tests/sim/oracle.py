@@ -69,7 +69,7 @@ class Oracle:
         del count
         if node in submission.calls:
             calls.check_lease(lease)
-            block = submission.calls[node].next_block(len(lease.outcomes), kind("args", priority="low"))
+            block = submission.calls[node].next_block(lease.outcomes, kind("args", priority="low"))
             if block is not None:
                 return "waits", block
         if lease.attempt <= submission.fails.get(node, 0):

@@ -147,6 +147,28 @@ def test_a_retry_has_the_outcomes_of_the_calls_that_were_made_before() -> None:
     assert lease.attempts == [[2, [["a", 3, 10]]]]
 
 
+def test_a_retry_makes_those_calls_anew_that_failed() -> None:
+    rig = Rig(node_type(prefetch=1))
+    worker, serial = caller(rig, retry={"max_attempts": 2, "base_ns": 1, "cap_ns": 1})
+    calls(rig, worker, serial, 0, "a", "b")
+    first, second = rig.leases()
+    fails(rig, *first)
+    succeeds(rig, *second)
+    ((_, again, _),) = rig.leases()
+    rig.fail(worker, again, 0)
+    rig.later(10)
+    (lease,) = rig.taken(fx.LeaseWork)
+    assert lease.attempts == [[2, [["b", 3, 20]]]]
+    calls(rig, worker, lease.serial, 0, "a")
+    ((_, anew, node),) = rig.leases()
+    assert node == 3
+    run = next(iter(reopened(rig.records).book.live.values()))
+    assert (run.rare.calls[0].nodes, run.rare.calls[0].digests) == ([2, 3], ["b", "a"])
+    succeeds(rig, worker, anew, node)
+    (lease,) = rig.taken(fx.LeaseWork)
+    assert lease.attempts == [[2, [["b", 3, 20], ["a", 3, 30]]]]
+
+
 @pytest.mark.parametrize("ended", [0, 1, 2])
 def test_a_restart_goes_on_where_the_calls_were(ended: int) -> None:
     rig = Rig(node_type(prefetch=1))
