@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.core import EngineCore
+from actors.inversion import GIVES_WAY
 from actors.protocol import limits
 from actors.protocol.states import NodeState
 from actors.scheduler import Scheduler
@@ -122,9 +123,20 @@ class Oracle:
         )
         assert ready == queued, f"{ready} nodes are ready, {queued} are queued"
         calls.check_runs(scheduler)
+        self._check_inversion(scheduler)
         for pool in core.pools.values():
             for worker in pool.workers.values():
                 assert worker.book.held <= limits.PREFETCH_MAX + pool.slots
+
+    @staticmethod
+    def _check_inversion(scheduler: Scheduler) -> None:
+        """Work is turned away for what has a limit, and a node gives way to better work once."""
+        giving = scheduler.giving
+        assert giving.denied.keys() <= giving.policy.quotas.keys()
+        assert giving.asked.keys() <= giving.denied.keys()
+        for run in scheduler.book.live.values():
+            gave = [node for _, node, event, text, _ in run.rare.events if event == "returned" and GIVES_WAY in text]
+            assert len(gave) == len({*gave}), f"nodes of run {run.no} gave way: {gave}"
 
     def final(self, user: User) -> None:
         """Everything ended: is every state explained?"""
