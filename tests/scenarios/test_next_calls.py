@@ -32,6 +32,11 @@ def test_a_recursion_that_is_deeper_than_there_are_workers_ends(state_dir: Path)
         assert len(family.workers) == 1
 
 
+def test_items_of_a_map_call_too(state_dir: Path) -> None:
+    with open_runtime(state_dir, [NodeType("cpu", workers=2)]) as rt:
+        assert list(rt.map(calls.fib, range(9))) == [0, 1, 1, 2, 3, 5, 8, 13, 21]
+
+
 def test_a_recursion_without_an_end_is_refused_with_the_reason(state_dir: Path) -> None:
     with open_runtime(state_dir) as rt:
         failed = rt.submit(calls.endless, 0).exception(timeout=60)
@@ -170,6 +175,6 @@ def test_calls_survive_the_death_of_the_engine(state_dir: Path, tmp_path: Path) 
         last = rt.submit(calls.calls_calls_slow, str(path), str(gate))
         await_lines(path, 20)
         kill(family.engine)
-        assert [h.result(timeout=60) for h in handles] == [sum((3 * n + i) ** 2 for i in range(3)) for n in range(10)]
         gate.touch()
+        assert [h.result(timeout=60) for h in handles] == [sum((3 * n + i) ** 2 for i in range(3)) for n in range(10)]
         assert last.result(timeout=60) == 5
