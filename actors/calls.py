@@ -156,6 +156,12 @@ def _outcomes(run: Run, calls: Calls) -> Iterator[list[Any]]:
 # --- cancels and questions ----------------------------------------------------------------------------------------
 
 
+def called_by(run: Run, node: int) -> list[int]:
+    """What a node has called and waits for, or waited: it came to lie before it, as parents do."""
+    calls = run.rare.calls.get(node)
+    return [] if calls is None else calls.nodes
+
+
 def open_called(run: Run, caller: int) -> list[int]:
     """Nodes that this one has called, directly or not, and that have not ended."""
     found: list[int] = []

@@ -121,9 +121,8 @@ def _submitted_part(run: Run, nodes: Sequence[int], values: list[Any]) -> list[A
 
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     run, node, failure = message.run, message.node, message.failure
-    waits = failure["kind"] == FailureKind.WAITS
     guards.ended(scheduler, run, (node,), None if run.state[node] == CANCELLING else outcome(failure["kind"]))
-    if waits:
+    if failure["kind"] == FailureKind.WAITS:
         refused = calls.suspend(scheduler, message)
         if refused is None:
             return

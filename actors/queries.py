@@ -22,6 +22,7 @@ import orjson
 
 from actors import reclass
 from actors.at_workers import held_nodes, holder_of, split_counts
+from actors.calls import called_by
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -212,7 +213,7 @@ class Queries:
         return [
             node,
             name,
-            run.parents(node),
+            [*run.parents(node), *called_by(run, node)],
             state,
             attempts,
             started,

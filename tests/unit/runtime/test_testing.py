@@ -49,6 +49,9 @@ def test_more_is_skipped_than_fits_into_a_turn() -> None:
 def test_tasks_call_tasks() -> None:
     with inline_runtime() as rt:
         assert rt.submit(handlers.fib, 8).result(10) == 21
+        flow = Flow()
+        flow.add(handlers.fib, 2)
+        assert [node.parents for node in rt.run(flow, timeout=10).nodes()] == [(1, 2), (), ()]
         assert rt.submit(handlers.asks_in_vain).result(10) == "ValueError: no number"
 
 
