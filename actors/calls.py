@@ -14,7 +14,8 @@ Rules
 - A call is known by its digest (handler and arguments), equal ones by their order.
 - The called have at least the class of their caller, and stand in front of what waits in their lane, as does a caller
   that goes on: depth first, so that what is open stays small.
-- Waiting is no failure: the attempt keeps its number, and its timeout begins anew when it goes on.
+- Waiting is no failure: the attempt keeps its number, and its timeout begins anew when it goes on, as does the count of
+  its crashes, or a caller with many rounds would be taken for poison in the end.
 - Who cancels a waiting caller cancels what it called.
 - A retry of a caller makes those calls anew that did not succeed; what succeeded is not done again.
 - Whatever its trigger rule, a caller goes on when all its calls ended: the handler sees how.
@@ -88,6 +89,7 @@ def enter(scheduler: Scheduler, run: Run, node: int, block: dict[str, Any], kind
     called.digests += block["calls"]
     rare.callers.update(dict.fromkeys(range(first, run.size), node))
     rare.expires.pop(node, None)  # it has started in time
+    rare.crashes.pop(node, None)  # and comes further than where it took its worker along
     run.move(node, PENDING)
     scheduler.note(run, node, "waits", f"for {counted(count, 'call')}: {_span(run, first)}")
     for child in fresh:

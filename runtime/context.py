@@ -230,6 +230,12 @@ class TaskContext:
         """
         return self.ask(fn, *args, **kwargs).result()
 
+    @overload
+    async def acall(self, fn: Callable[..., Coroutine[Any, Any, R]], /, *args: Any, **kwargs: Any) -> R: ...
+
+    @overload
+    async def acall(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> R: ...
+
     async def acall(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """The same for coroutines; several may be awaited together, with `asyncio.gather` or a task group.
 

@@ -227,3 +227,19 @@ def test_a_worker_that_dies_before_it_waits_has_called_nothing() -> None:
     rig.die(worker, serial, (serial,))
     assert run_of(rig).size == 1
     assert next(iter(reopened(rig.records).book.live.values())).size == 1
+
+
+def test_crashes_count_anew_after_each_wait() -> None:
+    rig = Rig()
+    worker, serial = caller(rig, poison=2, retry={"max_attempts": 9, "base_ns": 1, "cap_ns": 1})
+    for round_ in range(3):
+        rig.die(worker, serial, (serial,))
+        worker = rig.taken(fx.StartWorker)[-1].worker
+        rig.say(msg.WorkerHello(worker, 100 + worker))
+        rig.later(10)
+        ((_, serial, _),) = rig.leases()
+        calls(rig, worker, serial, 0, f"call {round_}")
+        succeeds(rig, *rig.leases()[0])
+        ((_, serial, _),) = rig.leases()
+    rig.succeed(worker, serial, 0, value=7)
+    assert rig.told("R") == [[[1, [0], [7]]]]
