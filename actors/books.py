@@ -21,6 +21,8 @@ from typing import Final
 from actors.protocol import limits
 from actors.run import Run
 
+UNIQUE: Final = "unique:"
+"""What a name begins with under which one run is open at a time."""
 CARRY_LAG_RECORDS: Final = 4096
 """Records that a run which is kept for its letters may keep in the log, beside those for its size."""
 ROOM_PART: Final = 16
@@ -187,8 +189,15 @@ class RunBook:
         self.bytes_finished -= run.items_bytes + run.results_bytes
         self.bytes_live += run.items_bytes
         self.live[run.no] = run
+        if run.rare.known_as.startswith(UNIQUE):
+            self.known[run.rare.known_as] = run
         del self._ended_lsn[run.no]
         return True
+
+    def has_taken_its_place(self, run: Run) -> bool:
+        """Whether another unique task of the same key is open, so that this one, which has finished, cannot be."""
+        name = run.rare.known_as
+        return name.startswith(UNIQUE) and self.known.get(name, run) is not run
 
     @property
     def crowded(self) -> bool:

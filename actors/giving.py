@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from actors.guards import BREAKER, Guards, scope_of
+from actors.guards import Guards, scope_of
 from actors.policy import shares
 from actors.policy.fair import NO_BOUND, FairQueue
 from actors.policy.policy import Policy
@@ -66,6 +66,9 @@ class Giving:
         """When a rate or a breaker lets something start again, by scope; monotonic clock."""
         self._first: dict[str, int] = {}
         """Class of what the timer of a rate was set for: what is no better does not overtake it."""
+        self.denied: dict[str, tuple[int, int]] = {}
+        """The best class that was turned away since a scope had no room, and how many; see `actors.inversion`."""
+        self.asked: dict[str, tuple[int, int]] = {}
         self._counted = False
         self._gated = False
         self._divided = False
@@ -99,6 +102,8 @@ class Giving:
             self.due.cancel(f"{RATE}:{key}")
             self._first.pop(f"{RATE}:{key}", None)
             free.append(f"{RATE}:{key}")
+        for scope in [scope for scope in self.denied if scope in free or scope not in policy.quotas]:
+            self.answered(scope)
         free += before.paused - policy.paused
         self._gated = bool(policy.quotas or policy.rates or policy.paused)
         self._divided = shares.divide(policy.shares)
@@ -199,9 +204,18 @@ class Giving:
         count, scope = self._within_limits(kind, may)
         if count < may:
             self.guards.unused(kind.node_type, may - count)
+            if scope in self.policy.quotas:
+                self._deny(scope, kind.priority, may - count)
         elif may < wanted:
             scope = scope_of(kind.node_type)
         return count, scope
+
+    def _deny(self, scope: str, class_: int, count: int) -> None:
+        """So many of a class were turned away. Who is better than those before asks anew."""
+        best, most = self.denied.get(scope, (class_, 0))
+        if class_ < best or count > most:
+            self.asked.pop(scope, None)
+        self.denied[scope] = (min(class_, best), max(count, most))
 
     def _within_limits(self, kind: Kind, wanted: int) -> tuple[int, str]:
         """What quotas and rates let start.
@@ -251,8 +265,14 @@ class Giving:
 
     def _free(self, scopes: Iterable[str]) -> None:
         for scope in scopes:
+            self.answered(scope)
             for queue in self.ready.values():
                 queue.release(scope, self._now_ns)
+
+    def answered(self, scope: str) -> None:
+        """There is room again: who was turned away asks anew."""
+        if self.denied.pop(scope, None) is not None:
+            self.asked.pop(scope, None)
 
     def release(self, node_type: str, scope: str, now_ns: int) -> None:
         """What one node type has waiting under a scope may be looked at again."""
@@ -295,38 +315,16 @@ class Giving:
 
     # --- questions ------------------------------------------------------------------------------------------------
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether something may be held back by the policy."""
+        return self._gated
+
     def position(self, run: Run, node: int, now_ns: int) -> Position | None:
         """Where a READY node waits; None where it does not."""
         kind = run.kind(node)
         queue = self.ready.get(kind.node_type)
         return None if queue is None else queue.position(run, node, now_ns, flow_of(run), {kind.tenant})
-
-    def reason(self, scope: str, now_ns: int) -> str:
-        """Why nothing of a scope starts, in words."""
-        word, _, name = scope.partition(":")
-        if word == BREAKER:
-            return self.guards.reason(name, now_ns)
-        called = scope if name else f"{scope} (the default tenant)"
-        if scope in self.policy.paused:
-            return f"{called} is paused"
-        limit = self.policy.quotas.get(scope)
-        if limit is not None:
-            return f"{self.quotas.held(scope):,} of {limit:,} places of {called} are taken"
-        due_ns = self.due.due_ns(scope)
-        if due_ns is not None:
-            return f"{called} keeps its room for what was before it; that is looked at in {_seconds(due_ns - now_ns)}"
-        return f"{called} has no room"
-
-    def hindrance(self, kind: Kind, now_ns: int) -> str:
-        """Why a node of this kind would be held back if a worker had room for it, in words; empty when it would not."""
-        for scope in scopes_of(kind):
-            if scope in self.policy.paused or (scope in self.policy.quotas and not self.quotas.room(scope)):
-                return self.reason(scope, now_ns)
-        guard = self.guards.tripped.get(kind.node_type)
-        if guard is not None and guard.breaker is not None and guard.breaker.until_ns(now_ns) is not None:
-            return self.guards.reason(kind.node_type, now_ns)
-        wait_ns = self.rates.next_ns(kind, now_ns) - now_ns
-        return f"{RATE}:{kind.rate_key} is used up; it has room in {_seconds(wait_ns)}" if wait_ns > 0 else ""
 
     def held_back(self) -> Iterator[tuple[str, int]]:
         """Scopes that hold work back, with how many nodes."""
@@ -346,10 +344,6 @@ class Giving:
             )
             if leased != self.quotas.held(scope):
                 raise InvariantBroken(f"{scope}: {self.quotas.held(scope)} places are held, {leased} nodes are leased")
-
-
-def _seconds(ns: int) -> str:
-    return f"{max(0, ns) / 1e9:,.3f} s"
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

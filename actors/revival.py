@@ -12,6 +12,9 @@ that had finished is under way again, and ends again: whoever watches it is told
 One DEAD record says what was asked for; which nodes follow from it is worked out from the states of nodes that ended,
 which are the same when the log is read again, because no wave is on its way then: it is taken to its end first.
 
+What a node had called and what succeeded of that keeps its result, too; what did not is asked for anew by its caller,
+and never goes again by itself (`actors.calls`).
+
 The class that its retries lowered a node to stays.
 
 Known limits: a run whose cancel was asked cannot be revived before all of it has stopped. All of it happens in one
@@ -26,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from actors import consequences, wave
+from actors import calls, consequences, wave
 from actors.books import has_letters
 from actors.protocol.errors import RunBeingCancelled
 from actors.protocol.records import RecordType
@@ -57,15 +60,15 @@ def revive(scheduler: Scheduler, run: Run, roots: Sequence[int] | None, asker: s
     """Let nodes go again: these, or None for all, where they ended without success.
 
     Returns:
-        How many of those that were asked for go again.
+        How many of those that were asked for go again; none where another unique task of the same key is open.
 
     Raises:
         RunBeingCancelled: Some of its nodes still run, and were asked to stop.
     """
     consequences.hasten(scheduler, run)
-    check(run)
     found = _roots(run, roots)
-    if not found:
+    check(run, found)
+    if not found or scheduler.book.has_taken_its_place(run):
         return 0
     asked = None if roots is None else found
     scheduler.log(RecordType.DEAD, orjson.dumps([REPLAYED, run.no, asked, scheduler.wall_ns, asker]))
@@ -82,10 +85,15 @@ def revive(scheduler: Scheduler, run: Run, roots: Sequence[int] | None, asker: s
     return len(found)
 
 
-def check(run: Run) -> None:
-    """Raise RunBeingCancelled where nodes cannot go again yet."""
-    if run.open and run.cancel_asked:
+def check(run: Run, nodes: Sequence[int]) -> None:
+    """Raise RunBeingCancelled where one of these nodes cannot go again yet."""
+    if run.open and any(is_stopping(run, node) for node in nodes if run.cancel_asked or node in run.rare.calls):
         raise RunBeingCancelled(f"nodes of run {run.key!r} are still being stopped")
+
+
+def is_stopping(run: Run, node: int) -> bool:
+    """Whether a node cannot go again yet, because it or others are still being stopped: of its run, or its calls."""
+    return bool(run.open and (run.cancel_asked or (node in run.rare.calls and calls.open_called(run, node))))
 
 
 def discard(scheduler: Scheduler, run: Run, nodes: Sequence[int], asker: str) -> int:
@@ -118,9 +126,10 @@ def _replay(scheduler: Scheduler, run: Run, asked: Sequence[int] | None, roots: 
 
 def _roots(run: Run, asked: Sequence[int] | None) -> list[int]:
     """Those of the nodes that go again because somebody asks for them."""
+    called = run.rare.callers
     if asked is None:
-        return [node for node, state in enumerate(run.state) if FAILED <= state <= SKIPPED]
-    return [node for node in dict.fromkeys(asked) if FAILED <= run.state[node] <= SKIPPED]
+        return [node for node, state in enumerate(run.state) if FAILED <= state <= SKIPPED and node not in called]
+    return [node for node in dict.fromkeys(asked) if FAILED <= run.state[node] <= SKIPPED and node not in called]
 
 
 def _with_skipped(run: Run, roots: list[int]) -> list[int]:
@@ -144,6 +153,7 @@ def _begin_again(run: Run, nodes: Sequence[int]) -> list[int]:
     rare.revived = True
     run.cancel_asked = False
     rare.forget_attempts(nodes)
+    calls.begin_anew(run, nodes)
     state = run.state
     for ending, count in Counter(map(state.__getitem__, nodes)).items():
         run.count(ending, PENDING, count)

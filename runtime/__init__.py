@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from actors.protocol.states import RunState as RunState
     from actors.protocol.states import TriggerRule as TriggerRule
     from runtime.aio import AsyncRuntime as AsyncRuntime
+    from runtime.called import Asked as Asked
     from runtime.config import NodeType as NodeType
     from runtime.config import Priority as Priority
     from runtime.config import Retention as Retention
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from runtime.scheduling import Share as Share
 
 __all__ = [
+    "Asked",
     "AsyncRuntime",
     "Breaker",
     "DeadLetter",
@@ -83,6 +85,7 @@ __all__ = [
 ]
 
 _HOME: Final = {
+    "Asked": "runtime.called",
     "AsyncRuntime": "runtime.aio",
     "Breaker": "runtime.protection",
     "DeadLetter": "runtime.letters",

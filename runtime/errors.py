@@ -53,6 +53,7 @@ from actors.protocol.errors import (
     TooManyKeys,
     UnknownNodeType,
     UnknownRun,
+    WaitsForCalls,
     WaitTimeout,
     WorkflowFileError,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "UnknownNodeType",
     "UnknownRun",
     "WaitTimeout",
+    "WaitsForCalls",
     "WorkflowFileError",
     "error_of",
     "error_to_wire",

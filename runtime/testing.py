@@ -15,11 +15,9 @@ What a crash leaves behind: a temporary folder.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -29,44 +27,32 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import orjson
 
 from actors.at_workers import RunningNode
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
-from actors.protocol.errors import AttemptCancelled, AttemptTimeout, ControlSignal, PayloadError, SkipNode
-from actors.protocol.kinds import Kind
-from actors.protocol.states import FailureKind
 from actors.queries import Queries
 from actors.run import Run
 from actors.scheduler import Scheduler
 from actors.state_column import CANCELLING
 from runtime.config import NodeType
-from runtime.context import TaskContext
 from runtime.engine import Runtime
 from runtime.host import decode
-from runtime.host.attempts import arguments, insert_context
 from runtime.host.calendar import ZoneCalendar
-from runtime.host.handlers import Handler, load
-from runtime.host.results import Place
+from runtime.inline_runner import InlineRunner
 from runtime.mail.bell import Bell
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
-from runtime.mail.failure import failure_of
 from runtime.mail.link import Link, LinkEnds, create_link
-from runtime.registry import Task, TaskRegistry
+from runtime.registry import TaskRegistry
 from runtime.scheduling import Scheduling
-from runtime.script import main_script
-
-if TYPE_CHECKING:
-    from runtime.host.station import Station
 
 _SHARE: Final = 64
 """Tasks taken at a time."""
 _IDLE_S: Final = 0.05
-_FILE: Final = "file:"
 
 
 @contextmanager
@@ -301,102 +287,3 @@ class InlineEngine:
                     self._told.extend(self._runner.run(run, kind, node, attempt, item))
                     self._running = []
                 self._bell.ring()
-
-
-class InlineRunner:
-    """Calls handlers, and says how that ended in the words of a pool."""
-
-    def __init__(self, codec: Codec, node_types: list[str]) -> None:
-        self.codec = codec
-        self._node_types = node_types
-        self._handlers: dict[Kind, Handler] = {}
-
-    def run(self, run: Run, kind: Kind, node: int, attempt: int, item: Any) -> list[Any]:
-        """Run one attempt."""
-        started_ns = time.monotonic_ns()
-        try:
-            handler = self._handler(kind)
-        except Exception as missing:
-            failure = failure_of(missing, FailureKind.NO_HANDLER, self.codec)
-            return [msg.AttemptFailed(run, node, failure, os.getpid(), started_ns, started_ns)]
-        place = Place(0, run.no, run.key, node)
-        try:
-            wire, spawned = self._call(handler, place, attempt, item)
-        except BaseException as failed:
-            failure = failure_of(failed, _kind_of(failed), self.codec, handler.pickle)
-            return [msg.AttemptFailed(run, node, failure, os.getpid(), started_ns, time.monotonic_ns())]
-        ended_ns = time.monotonic_ns()
-        done = msg.Finished(os.getpid(), [(run, [node], [wire], started_ns, [ended_ns - started_ns])], None)
-        if spawned is None:
-            return [done]
-        return [msg.Spawned(run, node, orjson.loads(spawned[1:])[3], spawned[1:]), done]
-
-    def stopped(self, run: Run, node: int) -> msg.AttemptFailed:
-        """What is said of a task that was cancelled, or whose deadline passed, before it ran."""
-        if run.state[node] == CANCELLING:
-            failure = failure_of(AttemptCancelled("cancelled before it started"), FailureKind.CANCELLED, self.codec)
-        else:
-            failure = failure_of(AttemptTimeout("its deadline passed before it started"), "deadline", self.codec)
-        now_ns = time.monotonic_ns()
-        return msg.AttemptFailed(run, node, failure, os.getpid(), now_ns, now_ns)
-
-    def _call(self, handler: Handler, place: Place, attempt: int, item: Any) -> tuple[Any, bytes | None]:
-        args, kwargs = arguments(cast("Station", self), handler, item, False)
-        context = None
-        if handler.context_arg is not None:
-            context = TaskContext(_View(place, attempt, self.codec, self._node_types))
-            insert_context(handler, args, kwargs, context)
-        try:
-            value = handler.fn(*args, **kwargs)
-            if handler.coroutine:
-                value = asyncio.run(value)
-            key = f"{place.run_key}/{place.node}-{attempt}"
-            wire = orjson.loads(self.codec.encode(value, pickle=handler.pickle, blob_key=key))
-            return wire, context.spawned() if context is not None else None
-        finally:
-            if context is not None:
-                context.close()
-
-    def _handler(self, kind: Kind) -> Handler:
-        handler = self._handlers.get(kind)
-        if handler is None:
-            data = orjson.loads(kind.text)
-            place, _, qualname = kind.handler.rpartition(":")
-            if place == f"{_FILE}{main_script()}":  # the script is this process's own main module
-                found: Any = sys.modules["__main__"]
-                for part in qualname.split("."):
-                    found = getattr(found, part)
-                handler = Handler(data, found.fn if isinstance(found, Task) else found)
-            else:
-                handler = load(data)
-            self._handlers[kind] = handler
-        return handler
-
-
-class _View:
-    """What a `TaskContext` needs."""
-
-    def __init__(self, place: Place, attempt: int, codec: Codec, node_types: list[str]) -> None:
-        self.place = place
-        self.attempt = attempt
-        self.deadline_ns: int | None = None
-        self.codec = codec
-        self.node_types = node_types
-
-    def stop_reason(self) -> int:
-        """Nothing is stopped here."""
-        return 0
-
-    def tell(self, letter: bytes, body: list[Any]) -> None:
-        """Progress and log lines are dropped."""
-
-
-def _kind_of(failed: BaseException) -> FailureKind:
-    if isinstance(failed, ControlSignal):
-        kinds = {
-            SkipNode: FailureKind.SKIPPED,
-            AttemptCancelled: FailureKind.CANCELLED,
-            AttemptTimeout: FailureKind.TIMEOUT,
-        }
-        return kinds.get(type(failed), FailureKind.ERROR)
-    return FailureKind.PAYLOAD if isinstance(failed, PayloadError) else FailureKind.ERROR

@@ -78,6 +78,10 @@ class Planner:
         """Whether all that was made was ended again."""
         return not self._plans
 
+    def drop(self) -> None:
+        """Plan nothing."""
+        self._plans.clear()
+
     def begin(self, now_ns: int) -> None:
         """Plan it."""
         clock, random = self._user.world.clock, self._random

@@ -1,0 +1,149 @@
+"""The worker of `runtime.testing`: handlers called in the test's own process, and their ends in the words of a pool.
+
+It knows no queue and no engine: what it is given it runs, and what it returns is what a pool would have said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import orjson
+
+from actors.protocol import messages as msg
+from actors.protocol.errors import (
+    AttemptCancelled,
+    AttemptTimeout,
+    ControlSignal,
+    PayloadError,
+    SkipNode,
+    WaitsForCalls,
+)
+from actors.protocol.kinds import Kind
+from actors.protocol.states import FailureKind
+from actors.run import Run
+from actors.state_column import CANCELLING
+from runtime.context import TaskContext
+from runtime.host.attempts import arguments, insert_context
+from runtime.host.handlers import Handler, load
+from runtime.host.results import Place
+from runtime.mail.codec import Codec
+from runtime.mail.failure import failure_of
+from runtime.registry import Task
+from runtime.script import main_script
+
+if TYPE_CHECKING:
+    from runtime.host.station import Station
+
+_FILE: Final = "file:"
+
+
+class InlineRunner:
+    """Calls handlers, and says how that ended in the words of a pool."""
+
+    def __init__(self, codec: Codec, node_types: list[str]) -> None:
+        self.codec = codec
+        self._node_types = node_types
+        self._handlers: dict[Kind, Handler] = {}
+
+    def run(self, run: Run, kind: Kind, node: int, attempt: int, item: Any) -> list[Any]:
+        """Run one attempt."""
+        started_ns = time.monotonic_ns()
+        try:
+            handler = self._handler(kind)
+        except Exception as missing:
+            failure = failure_of(missing, FailureKind.NO_HANDLER, self.codec)
+            return [msg.AttemptFailed(run, node, failure, os.getpid(), started_ns, started_ns)]
+        place = Place(0, run.no, run.key, node)
+        try:
+            wire, spawned = self._call(handler, place, attempt, item)
+        except BaseException as failed:
+            failure = failure_of(failed, _kind_of(failed), self.codec, handler.pickle)
+            ended = msg.AttemptFailed(run, node, failure, os.getpid(), started_ns, time.monotonic_ns())
+            return [*_spawned(run, node, failed.frame if isinstance(failed, WaitsForCalls) else None), ended]
+        ended_ns = time.monotonic_ns()
+        done = msg.Finished(os.getpid(), [(run, [node], [wire], started_ns, [ended_ns - started_ns])], None)
+        return [*_spawned(run, node, spawned), done]
+
+    def stopped(self, run: Run, node: int) -> msg.AttemptFailed:
+        """What is said of a task that was cancelled, or whose deadline passed, before it ran."""
+        if run.state[node] == CANCELLING:
+            failure = failure_of(AttemptCancelled("cancelled before it started"), FailureKind.CANCELLED, self.codec)
+        else:
+            failure = failure_of(AttemptTimeout("its deadline passed before it started"), "deadline", self.codec)
+        now_ns = time.monotonic_ns()
+        return msg.AttemptFailed(run, node, failure, os.getpid(), now_ns, now_ns)
+
+    def _call(self, handler: Handler, place: Place, attempt: int, item: Any) -> tuple[Any, bytes | None]:
+        stored, kwargs = arguments(cast("Station", self), handler, item, False)
+        args = list(stored)  # what is kept may be what was read, and is read again when the handler goes on
+        context = None
+        if handler.context_arg is not None:
+            context = TaskContext(_View(place, attempt, self.codec, self._node_types))
+            insert_context(handler, args, kwargs, context)
+        try:
+            value = handler.fn(*args, **kwargs)
+            if handler.coroutine:
+                value = asyncio.run(value)
+            key = f"{place.run_key}/{place.node}-{attempt if context is None else context.attempt}"
+            wire = orjson.loads(self.codec.encode(value, pickle=handler.pickle, blob_key=key))
+            return wire, context.spawned() if context is not None else None
+        except BaseException as failed:
+            if context is None or (ending := context.ending(failed)) is failed:
+                raise
+            raise ending from None
+        finally:
+            if context is not None:
+                context.close()
+
+    def _handler(self, kind: Kind) -> Handler:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            data = orjson.loads(kind.text)
+            place, _, qualname = kind.handler.rpartition(":")
+            if place == f"{_FILE}{main_script()}":  # the script is this process's own main module
+                found: Any = sys.modules["__main__"]
+                for part in qualname.split("."):
+                    found = getattr(found, part)
+                handler = Handler(data, found.fn if isinstance(found, Task) else found)
+            else:
+                handler = load(data)
+            self._handlers[kind] = handler
+        return handler
+
+
+def _spawned(run: Run, node: int, frame: bytes | None) -> list[msg.Spawned]:
+    return [] if not frame else [msg.Spawned(run, node, orjson.loads(frame[1:])[3], frame[1:])]
+
+
+class _View:
+    """What a `TaskContext` needs."""
+
+    def __init__(self, place: Place, attempt: int, codec: Codec, node_types: list[str]) -> None:
+        self.place = place
+        self.attempt = attempt
+        self.deadline_ns: int | None = None
+        self.codec = codec
+        self.node_types = node_types
+
+    def stop_reason(self) -> int:
+        """Nothing is stopped here."""
+        return 0
+
+    def tell(self, letter: bytes, body: list[Any]) -> None:
+        """Progress and log lines are dropped."""
+
+
+def _kind_of(failed: BaseException) -> FailureKind:
+    if isinstance(failed, ControlSignal):
+        kinds = {
+            SkipNode: FailureKind.SKIPPED,
+            AttemptCancelled: FailureKind.CANCELLED,
+            AttemptTimeout: FailureKind.TIMEOUT,
+            WaitsForCalls: FailureKind.WAITS,
+        }
+        return kinds.get(type(failed), FailureKind.ERROR)
+    return FailureKind.PAYLOAD if isinstance(failed, PayloadError) else FailureKind.ERROR
