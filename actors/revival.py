@@ -120,6 +120,7 @@ def _replay(scheduler: Scheduler, run: Run, asked: Sequence[int] | None, roots: 
     """Let these nodes go again, and what was skipped because of them if not all were asked for."""
     if scheduler.book.reopen(run):
         scheduler.ended_ns.pop(run.no, None)
+        scheduler.schedules.reopened(run)
     _note(scheduler, run, asked, "replayed", asker)
     return _begin_again(run, roots if asked is None else _with_skipped(run, roots))
 

@@ -264,6 +264,13 @@ class Schedules:
         if (schedule := self.by_name.get(name)) is not None:
             schedule.begun(due_ns, run.no, run.key)
 
+    def reopened(self, run: Run) -> None:
+        """Somebody has a run that was over go again: it is no run of its schedule any more, and holds up none; also in
+        replay, which does not know here that it had ended."""
+        schedule = self.by_name.get(self.by_run.pop(run.no, ""))
+        if schedule is not None:
+            schedule.open.discard(run.no)
+
     def restore(self, payload: bytes, lsn: int) -> None:
         """Take a SCHEDULE record of the log."""
         data = orjson.loads(payload)

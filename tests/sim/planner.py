@@ -129,7 +129,9 @@ class Planner:
     def check(self, core: EngineCore) -> None:
         """After each step."""
         schedules, live = core.scheduler.schedules, core.scheduler.book.live
-        assert set(schedules.by_run) == {run.no for run in live.values() if run.session == SESSION}
+        own = {run.no for run in live.values() if run.session == SESSION}
+        assert set(schedules.by_run) <= own
+        assert all(live[no].rare.revived for no in own - set(schedules.by_run)), "a run is forgotten"
         for name, schedule in schedules.by_name.items():
             plan = schedule.plan
             assert schedule.open == {no for no, other in schedules.by_run.items() if other == name}
