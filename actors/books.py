@@ -21,6 +21,8 @@ from typing import Final
 from actors.protocol import limits
 from actors.run import Run
 
+UNIQUE: Final = "unique:"
+"""What a name begins with under which one run is open at a time."""
 CARRY_LAG_RECORDS: Final = 4096
 """Records that a run which is kept for its letters may keep in the log, beside those for its size."""
 ROOM_PART: Final = 16
@@ -187,7 +189,7 @@ class RunBook:
         self.bytes_finished -= run.items_bytes + run.results_bytes
         self.bytes_live += run.items_bytes
         self.live[run.no] = run
-        if run.rare.known_as and run.rare.debounce is None:
+        if run.rare.known_as.startswith(UNIQUE):
             self.known[run.rare.known_as] = run
         del self._ended_lsn[run.no]
         return True

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from actors import wave
+from actors import calls, wave
 from actors.protocol import messages as msg
 from actors.protocol.words import counted
 from actors.run import Run
@@ -80,7 +80,7 @@ def go_on(scheduler: Scheduler) -> None:
         if run.open:
             ready, skipped, scheduler.wave_edges_left = wave.advance(run, scheduler.wave_edges_left)
             spreading.skipped += skipped
-            scheduler.queue(run, ready)
+            calls.queue(scheduler, run, ready) if run.rare.calls else scheduler.queue(run, ready)
         if run.wave and run.open:
             waves[no] = spreading
             if run.is_graph:
@@ -99,7 +99,7 @@ def hasten(scheduler: Scheduler, run: Run) -> None:
     while run.wave and run.open:
         ready, skipped, _ = wave.advance(run, run.size)
         spreading.skipped += skipped
-        scheduler.queue(run, ready)
+        calls.queue(scheduler, run, ready) if run.rare.calls else scheduler.queue(run, ready)
     _end(scheduler, spreading)
 
 

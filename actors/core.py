@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from actors.at_workers import RunningNode, running_nodes
 from actors.guards import Guards
+from actors.inversion import by_need, give_way
 from actors.persister import Persister
 from actors.pool import WorkerPool
 from actors.pool_lanes import offer_over, with_places, with_windows
@@ -284,7 +285,7 @@ class EngineCore:
         """Give ready work to workers with room; returns what pools want beyond that."""
         told: list[Any] = []
         scheduler = self.scheduler
-        for name, pool in self.pools.items():
+        for name, pool in by_need(self.pools, scheduler.giving):
             queue = scheduler.ready[name]
             while queue.size and (offer := pool.offer(queue.size)) is not None:
                 if not self._lease(pool, offer):
@@ -296,6 +297,8 @@ class EngineCore:
                 told += [m for m in balance(pool, queue.size) if not self._take(m)]
             if len(pool.workers) > 1:
                 self._effects += ask_results(pool, queue.size)
+        if scheduler.giving.denied:
+            self._effects += give_way(self, self._now_ns)
         return told
 
     def _lease(self, pool: WorkerPool, offer: msg.Offer) -> bool:

@@ -1,8 +1,8 @@
 """Questions about dead letters, and what may be done with them: listed, looked at, replayed, discarded; runs rerun.
 
-A dead letter is a node in state FAILED. None is kept apart: it is its run that is kept, and its letters go with it, so
-there is nothing to be moved that a crash could lose. Finished runs with letters have bounds of their own (`books`).
-A letter is named `run/number`; a single task is named as its run is.
+A dead letter is a node in state FAILED that no other node called. None is kept apart: it is its run that is kept, and
+its letters go with it, so there is nothing to be moved that a crash could lose. Finished runs with letters have bounds
+of their own (`books`). A letter is named `run/number`; a single task is named as its run is.
 
     dead    {filter, from, limit}   -> {rows, next}; latest run first
     letter  {letter}                -> {row, failure, shape, item | null, cut, state}
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from actors import revival
+from actors import once, revival
 from actors.policy.letters import LetterFilter
 from actors.policy.scopes import parse, scopes_of
 from actors.protocol import limits
@@ -52,7 +52,7 @@ def _dead(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
 
 def _letter(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
     run, node = find(core.scheduler, message.args.get("letter"))
-    if run.state[node] != FAILED:
+    if node not in run.rare.died:
         name = NodeState(run.state[node]).name.lower()
         raise MissingNode(f"{letter_id(run, node)!r} is no dead letter: it is {name}")
     kind = run.kind(node)
@@ -179,17 +179,19 @@ def _each_run(
     args = message.args
     if args.get("letters") is None:
         found, following = _page(scheduler, args, limits.LETTERS_PER_TURN)
-        ready = [(run, nodes) for run, nodes in found if not again or revival.can_go_again(scheduler, run)]
-        return {"count": sum(do(run, nodes) for run, nodes in ready), "next": following}
+        if again:
+            left = ((run, [n for n in nodes if not revival.is_stopping(run, n)]) for run, nodes in found)
+            found = [(run, nodes) for run, nodes in left if nodes and once.stands_in_the_way(scheduler, run) is None]
+        return {"count": sum(do(run, nodes) for run, nodes in found), "next": following}
     letters = args["letters"]
     if not isinstance(letters, list) or len(letters) > limits.LETTERS_PER_TURN:
         raise CallerError(f"letters are a list of at most {limits.LETTERS_PER_TURN}")
     named: dict[int, tuple[Run, list[int]]] = {}
     for run, node in [find(scheduler, letter) for letter in letters]:  # all are known before anything is done
-        if run.state[node] == FAILED:
+        if node in run.rare.died:
             named.setdefault(run.no, (run, []))[1].append(node)
-    for run, _ in named.values() if again else ():
-        revival.check(scheduler, run)
+    for run, nodes in named.values() if again else ():
+        revival.check(scheduler, run, nodes)
     return {"count": sum(do(run, nodes) for run, nodes in named.values()), "next": None}
 
 
@@ -221,7 +223,7 @@ def _letters(scheduler: Scheduler, key: str | None, start: Place | None) -> Iter
     if key is not None:
         run, own = _run(scheduler, key)
         if own is not None and run.base_size > 1:
-            if run.state[own] == FAILED and own not in run.rare.discarded:
+            if own in run.rare.died and own not in run.rare.discarded:
                 yield run, own
             return
         runs = [run]
@@ -232,7 +234,7 @@ def _letters(scheduler: Scheduler, key: str | None, start: Place | None) -> Iter
     for run in sorted(runs, key=_by_number, reverse=True):
         node = run.state.find(FAILED, start[1] if start is not None and run.no == start[0] else 0)
         while node >= 0:
-            if node not in run.rare.discarded:
+            if node in run.rare.died and node not in run.rare.discarded:
                 yield run, node
             node = run.state.find(FAILED, node + 1)
 

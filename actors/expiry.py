@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors import timetable
+from actors.cancels import cancel_called
 from actors.outcomes import end_expired, end_overdue
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -66,6 +67,7 @@ def end_passed(scheduler: Scheduler) -> None:
             continue
         if run.state[node] in WAITING:
             end_overdue(scheduler, run, node)
+            cancel_called(scheduler, run, node)
         elif run.state[node] == LEASED:
             run.own_rare().overdue.add(node)
             held.setdefault(no, []).append(node)

@@ -20,11 +20,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 from actors import batching
 from actors.batching import Batches, Piece
-from actors.guards import BREAKER, Guards, scope_of
+from actors.guards import Guards, scope_of
 from actors.policy import gather, shares
 from actors.policy.fair import NO_BOUND, FairQueue
 from actors.policy.policy import Policy
@@ -33,18 +31,16 @@ from actors.policy.quotas import Quotas
 from actors.policy.rates import Rates
 from actors.policy.scopes import RATE, scopes_of
 from actors.policy.timers import Timers
-from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken
 from actors.protocol.kinds import PRIORITIES, Kind
 from actors.protocol.places import joined
-from actors.protocol.records import RecordType
 from actors.run import Run
 from actors.state_column import CANCELLING, LEASED, where
 
 if TYPE_CHECKING:
-    from actors.scheduler import Scheduler
+    pass
 
 PARTS: Final = 8
 """Where something may be limited, a worker gets its room in so many parts."""
@@ -69,6 +65,9 @@ class Giving:
         """When a rate, a breaker or a batch lets something start again, by scope; monotonic clock."""
         self._first: dict[str, int] = {}
         """Class of what the timer of a rate was set for: what is no better does not overtake it."""
+        self.denied: dict[str, tuple[int, int]] = {}
+        """The best class that was turned away since a scope had no room, and how many; see `actors.inversion`."""
+        self.asked: dict[str, tuple[int, int]] = {}
         self._counted = False
         self._gated = False
         self._divided = False
@@ -102,6 +101,8 @@ class Giving:
             self.due.cancel(f"{RATE}:{key}")
             self._first.pop(f"{RATE}:{key}", None)
             free.append(f"{RATE}:{key}")
+        for scope in [scope for scope in self.denied if scope in free or scope not in policy.quotas]:
+            self.answered(scope)
         free += before.paused - policy.paused
         self._gated = bool(policy.quotas or policy.rates or policy.paused)
         self._divided = shares.divide(policy.shares)
@@ -223,9 +224,18 @@ class Giving:
         count, scope = self._within_limits(kind, may)
         if count < may:
             self.guards.unused(kind.node_type, may - count)
+            if scope in self.policy.quotas:
+                self._deny(scope, kind.priority, may - count)
         elif may < wanted:
             scope = scope_of(kind.node_type)
         return count, scope
+
+    def _deny(self, scope: str, class_: int, count: int) -> None:
+        """So many of a class were turned away. Who is better than those before asks anew."""
+        best, most = self.denied.get(scope, (class_, 0))
+        if class_ < best or count > most:
+            self.asked.pop(scope, None)
+        self.denied[scope] = (min(class_, best), max(count, most))
 
     def _within_limits(self, kind: Kind, wanted: int) -> tuple[int, str]:
         """What quotas and rates let start.
@@ -275,8 +285,14 @@ class Giving:
 
     def _free(self, scopes: Iterable[str]) -> None:
         for scope in scopes:
+            self.answered(scope)
             for queue in self.ready.values():
                 queue.release(scope, self._now_ns)
+
+    def answered(self, scope: str) -> None:
+        """There is room again: who was turned away asks anew."""
+        if self.denied.pop(scope, None) is not None:
+            self.asked.pop(scope, None)
 
     def release(self, node_type: str, scope: str, now_ns: int) -> None:
         """What one node type has waiting under a scope may be looked at again."""
@@ -323,40 +339,16 @@ class Giving:
 
     # --- questions ------------------------------------------------------------------------------------------------
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether something may be held back by the policy."""
+        return self._gated
+
     def position(self, run: Run, node: int, now_ns: int) -> Position | None:
         """Where a READY node waits; None where it does not."""
         kind = run.kind(node)
         queue = self.ready.get(kind.node_type)
         return None if queue is None else queue.position(run, node, now_ns, flow_of(run), {kind.tenant})
-
-    def reason(self, scope: str, now_ns: int) -> str:
-        """Why nothing of a scope starts, in words."""
-        word, _, name = scope.partition(":")
-        if word == BREAKER:
-            return self.guards.reason(name, now_ns)
-        called = scope if name else f"{scope} (the default tenant)"
-        if scope in self.policy.paused:
-            return f"{called} is paused"
-        limit = self.policy.quotas.get(scope)
-        if limit is not None:
-            return f"{self.quotas.held(scope):,} of {limit:,} places of {called} are taken"
-        if scope in self.batches.by_scope:
-            return batching.reason(self, scope)
-        due_ns = self.due.due_ns(scope)
-        if due_ns is not None:
-            return f"{called} keeps its room for what was before it; that is looked at in {_seconds(due_ns - now_ns)}"
-        return f"{called} has no room"
-
-    def hindrance(self, kind: Kind, now_ns: int) -> str:
-        """Why a node of this kind would be held back if a worker had room for it, in words; empty when it would not."""
-        for scope in scopes_of(kind):
-            if scope in self.policy.paused or (scope in self.policy.quotas and not self.quotas.room(scope)):
-                return self.reason(scope, now_ns)
-        guard = self.guards.tripped.get(kind.node_type)
-        if guard is not None and guard.breaker is not None and guard.breaker.until_ns(now_ns) is not None:
-            return self.guards.reason(kind.node_type, now_ns)
-        wait_ns = self.rates.next_ns(kind, now_ns) - now_ns
-        return f"{RATE}:{kind.rate_key} is used up; it has room in {_seconds(wait_ns)}" if wait_ns > 0 else ""
 
     def held_back(self) -> Iterator[tuple[str, int]]:
         """Scopes that hold work back, with how many nodes."""
@@ -376,10 +368,6 @@ class Giving:
             )
             if leased != self.quotas.held(scope):
                 raise InvariantBroken(f"{scope}: {self.quotas.held(scope)} places are held, {leased} nodes are leased")
-
-
-def _seconds(ns: int) -> str:
-    return f"{max(0, ns) / 1e9:,.3f} s"
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -407,14 +395,3 @@ def flow_of(run: Run) -> Hashable:
     if run.is_graph and run.size > 1:
         return run.no
     return (run.session,) if run.is_map else run.session
-
-
-def note_rates(scheduler: Scheduler, *, whole: bool = False) -> None:
-    """Log what was used of rates since the last time, or all of it that still counts; ask to be woken for the next."""
-    giving = scheduler.giving
-    if (due_ns := giving.due.next_ns()) is not None:
-        scheduler.put(fx.WakeAt(due_ns))
-    rates = giving.rates
-    used = (rates.state if whole else rates.changes)(scheduler.now_ns, scheduler.wall_ns)
-    if used and used["busy_ns"]:
-        scheduler.log(RecordType.RATES, orjson.dumps(used))

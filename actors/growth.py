@@ -33,12 +33,35 @@ def on_spawned(scheduler: Scheduler, message: msg.Spawned) -> None:
         size = run.size + block["n"] + sum(waiting["n"] for waiting, _ in run.rare.spawned.values())
         if size > limits.NODES_PER_RUN_MAX:
             raise GraphError(f"the run would have {size:,} nodes; at most {limits.NODES_PER_RUN_MAX:,}")
-        kinds = kinds_of_block(scheduler, run, block)
+        if "calls" in block:
+            check_calls(run, node, block)
+        kinds = kinds_of_block(scheduler, run, node, block)
     except MainspringError as refusal:
         run.own_rare().refused[node] = refusal
         return
     run.own_rare().spawned[node] = (block, kinds)
     scheduler.log(RecordType.SPAWNED, message.raw)
+
+
+def check_calls(run: Run, caller: int, block: dict[str, Any]) -> None:
+    """Raise GraphError when a block of calls is too large or too deep."""
+    digests, known = block["calls"], run.rare.calls.get(caller)
+    count = len(digests) + (0 if known is None else len(known.nodes))
+    if len(digests) != block["n"] or any(block.get("deps") or ()) or any(block.get("after") or ()):
+        raise GraphError("calls do not depend on each other, and each has a digest")
+    if count > limits.CALLS_PER_NODE_MAX:
+        raise GraphError(f"a task makes at most {limits.CALLS_PER_NODE_MAX:,} calls, not {count:,}")
+    depth = 1 + sum(1 for _ in _callers(run, caller))
+    if depth > limits.CALL_DEPTH_MAX:
+        raise GraphError(f"calls are nested at most {limits.CALL_DEPTH_MAX} deep; does it call itself without an end?")
+
+
+def _callers(run: Run, node: int) -> Iterator[int]:
+    """Who called a node, who called that one, and so on."""
+    callers = run.rare.callers
+    while (caller := callers.get(node)) is not None:
+        yield caller
+        node = caller
 
 
 def attach_spawned(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> Iterator[tuple[int, int, list[int]]]:
@@ -68,8 +91,10 @@ def without_refused(message: msg.Finished) -> tuple[msg.Finished, list[msg.Attem
     return msg.Finished(message.pid, groups, None), failed
 
 
-def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int]:
-    """Add spawned nodes behind the existing ones; returns those that are READY. Edges are inside the block only."""
+def append_block(run: Run, block: dict[str, Any], kinds: list[Kind], caller: int | None = None) -> list[int]:
+    """Add spawned nodes behind the existing ones; returns those that are READY. Edges are inside the block only, and
+    from all its nodes to the caller, where one waits for them.
+    """
     base = run.size
     if run.columns is None:
         run.columns = GraphColumns.edgeless(base, None)
@@ -86,7 +111,9 @@ def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int
             run.kinds.append(kind)
     run.mixed = len(run.kinds) > 1
     columns.kind_of.extend(place[kinds[k]] for k in block["kind_of"])
-    run.fan = max(run.fan, _append_edges(columns, block, base, count))
+    run.fan = max(run.fan, _append_edges(columns, block, base, count, () if caller is None else (caller,)))
+    if caller is not None:
+        run.waits[caller] += count
     deps, after = block.get("deps") or [()] * count, block.get("after") or [()] * count
     run.waits.extend(len(d) + len(a) for d, a in zip(deps, after, strict=True))
     if run.items is None:
@@ -112,10 +139,10 @@ def append_block(run: Run, block: dict[str, Any], kinds: list[Kind]) -> list[int
     return fresh
 
 
-def _append_edges(columns: GraphColumns, block: dict[str, Any], base: int, count: int) -> int:
+def _append_edges(columns: GraphColumns, block: dict[str, Any], base: int, count: int, behind: Sequence[int]) -> int:
     """Returns the largest number of edges that lead on from one of the nodes."""
     deps, after = block.get("deps") or [[]] * count, block.get("after") or [[]] * count
-    children: list[list[int]] = [[] for _ in range(count)]
+    children: list[list[int]] = [[*behind] for _ in range(count)]
     for child in range(count):
         columns.deps.extend(base + p for p in deps[child])
         columns.deps_off.append(len(columns.deps))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from actors.calls import Calls
 from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.records import RecordType
 from actors.protocol.states import TriggerRule
@@ -31,7 +32,7 @@ MARK: Final = b"K"
 CARRY_BYTES_PER_TURN: Final = 256 * 1024
 """Of runs that are written again; one at least. The others hold the floor until the next look."""
 _LENGTH: Final = struct.Struct("<I")
-_BY_NODE: Final = ("attempts", "crashes", "failures", "died", "classes")
+_BY_NODE: Final = ("attempts", "callers", "classes", "crashes", "died", "failures")
 """What is kept of `Rare`."""
 
 
@@ -65,7 +66,9 @@ def snapshot(run: Run, ended_ns: int | None) -> bytes:
         "state": run.state.hex(),
         "items": run.items,
         "results": run.results,
+        "known_as": run.rare.known_as,
         "discarded": sorted(run.rare.discarded),
+        "calls": [[caller, calls.nodes, calls.digests] for caller, calls in run.rare.calls.items()],
         **{name: list(getattr(run.rare, name).items()) for name in _BY_NODE},
     }
     text = orjson.dumps(head)
@@ -112,6 +115,10 @@ def _run_of(scheduler: Scheduler, head: dict[str, Any], columns: GraphColumns) -
     run.special = run.is_graph and any(kind.trigger is TriggerRule.ANY_SUCCEEDED for kind in kinds)
     rare = run.own_rare()
     for name in _BY_NODE:
-        getattr(rare, name).update(head[name])
+        getattr(rare, name).update(head.get(name, ()))
+    rare.known_as = head.get("known_as", "")
     rare.discarded.update(head["discarded"])
+    for caller, nodes, digests in head.get("calls", ()):
+        made = rare.calls[caller] = Calls()
+        made.nodes, made.digests = nodes, digests
     return run

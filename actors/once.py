@@ -129,7 +129,7 @@ def restore(scheduler: Scheduler, payload: bytes, load: Any) -> None:
     run = scheduler.book.live.get(no)
     if run is not None:
         header, columns = load(memoryview(payload)[HEAD_BYTES + length :])
-        kinds = reclass.kinds_of_block(scheduler, run, header)
+        kinds = reclass.kinds_of_block(scheduler, run, 0, header)
         _take_place(scheduler, run, header, columns, kinds, due_ns, f"{session}-{seq}")
 
 
@@ -145,7 +145,7 @@ def _call_again(scheduler: Scheduler, message: msg.GraphSubmitted, run: Run, wai
     for name in [name for name, lsn in debounce.files.items() if 0 < lsn <= scheduler.book.told_lsn]:
         del debounce.files[name]
         scheduler.put(fx.ForgetRun(name))
-    kinds = reclass.kinds_of_block(scheduler, run, message.header)
+    kinds = reclass.kinds_of_block(scheduler, run, 0, message.header)
     now_ns, wall_ns = scheduler.now_ns, scheduler.wall_ns
     due_ns = min(now_ns + wait_ns, debounce.until_ns)
     due_wall_ns = wall_ns + due_ns - now_ns

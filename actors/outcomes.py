@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors import batching, consequences, deadline, growth, guards, reclass, timetable
+from actors import batching, calls, consequences, deadline, growth, guards, inversion, reclass, timetable
 from actors.policy.breaker import outcome
 from actors.policy.retry import delay_ns, retries
 from actors.protocol import effects as fx
@@ -36,8 +36,6 @@ from actors.state_column import (
     PARKED,
     READY,
     SKIPPED,
-    WAITING,
-    where,
 )
 from actors.timing import keep_frame
 
@@ -86,7 +84,7 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
                 run.own_rare().ended.pop(node, None)
         ready = run.succeed(nodes, values, scheduler.wave_edges_max)
         if ready:
-            scheduler.queue(run, ready)
+            calls.queue(scheduler, run, ready) if run.rare.calls else scheduler.queue(run, ready)
         if run.wave:
             consequences.begin(scheduler, run)
         if not run.open:
@@ -122,6 +120,11 @@ def _submitted_part(run: Run, nodes: Sequence[int], values: list[Any]) -> list[A
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     run, node, failure = message.run, message.node, message.failure
     guards.ended(scheduler, run, (node,), None if run.state[node] == CANCELLING else outcome(failure["kind"]))
+    if failure["kind"] == FailureKind.WAITS:
+        refused = calls.suspend(scheduler, message)
+        if refused is None:
+            return
+        failure = refused
     kind = run.kind(node)
     attempt = run.rare.attempts.get(node, 0) + 1
     run.rare.give_up_spawned(node)
@@ -169,6 +172,7 @@ def _back_off(
     run.own_rare().attempts[node] = attempt
     run.move(node, BACKOFF)
     run.own_rare().backoff_until[node] = due_wall
+    calls.forget_failed(run, node)
     scheduler.log_attempt(run, node, "retry", attempt, failure, message, due_wall)
     scheduler.note(run, node, *retry_words(attempt, failure, delay, reclass.lower(scheduler, run, node, attempt)))
     scheduler.timers.set((run.no, node), scheduler.now_ns + delay)
@@ -185,7 +189,7 @@ def end(
 ) -> None:
     run.own_rare().attempts[node] = attempt
     run.own_rare().failures[node] = failure
-    if state == FAILED:
+    if state == FAILED and node not in run.rare.callers:
         run.own_rare().died[node] = scheduler.wall_ns
     ending = NodeState(state).name.lower()
     lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
@@ -272,6 +276,8 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
     stopped = [n for n in message.nodes if message.run.state[n] == CANCELLING]
     count = counted(len(message.nodes), "node")
     scheduler.note(message.run, message.nodes[0], "returned", f"{count} to the queue: {message.cause}")
+    if message.cause.startswith(inversion.GIVES_WAY):
+        message.run.own_rare().gave_way.update(back)
     late = {node for node in back if timetable.is_late(scheduler, message.run, node)}
     if back:
         scheduler.queue(message.run, [n for n in back if n not in late] if late else back, front=True)
@@ -288,61 +294,6 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
             CANCELLED_EARLY,
             None,
         )
-
-
-def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
-    if scheduler.wave_edges_left <= 0:
-        scheduler.postponed.append(message)
-        return
-    scheduler.wave_edges_left -= consequences.CANCEL_EDGES
-    found = scheduler.book.find(message.run_key)
-    if found is None:
-        scheduler.tell(
-            message.session,
-            "Q",
-            [message.query_id, None, {"code": "MS121", "message": f"no run {message.run_key!r}"}],
-            control=True,
-        )
-        return
-    run, own = found
-    node = own if message.node is None else message.node
-    if node is not None and not 0 <= node < run.size:
-        scheduler.tell(
-            message.session,
-            "Q",
-            [message.query_id, None, {"code": "MS113", "message": f"no node {node}"}],
-            control=True,
-        )
-        return
-    over = not run.open if node is None else NodeState.SUCCEEDED <= run.state[node] <= NodeState.SKIPPED
-    if over:
-        scheduler.tell(message.session, "Q", [message.query_id, False, None], control=True)
-        return
-    if node is not None and consequences.postponed(scheduler, message, run, node):
-        return
-    if node is None:
-        scheduler.wave_edges_left -= consequences.cost_of_cancel(run)
-    leased = cancel(scheduler, run, node)
-    lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased]))
-    scheduler.note(run, -1 if node is None else node, "cancel asked", f"by {message.session}")
-    if leased:
-        scheduler.put(msg.StopLeases(run, leased))
-    scheduler.tell(message.session, "Q", [message.query_id, True, None], control=True, lsn=lsn)
-    scheduler.finish_if_over(run)
-    if node is not None and run.wave and run.state[node] == CANCELLED:
-        consequences.begin(scheduler, run, node)
-
-
-def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:
-    """Cancel what waits, and tell so; returns the leased nodes, which must be stopped."""
-    scheduler.giving.withdraw(run, node)
-    for waiting in where(run.state, BACKOFF) if node is None else (node,):
-        timetable.disarm(scheduler, run, waiting)
-    told = range(run.size) if node is None else (node,)
-    ended = [] if run.is_graph else [n for n in told if run.state[n] in WAITING]
-    leased = run.cancel_all() if node is None else run.cancel_one(node)
-    scheduler.tell_failures(run, ended, scheduler.lsn + 1)
-    return leased
 
 
 def hash_of(key: str, node: int, attempt: int) -> int:

@@ -45,8 +45,12 @@ def revoked(pool: WorkerPool, message: msg.LeasesRevoked) -> None:
     if worker is None:
         return
     worker.revoking = False
-    give_back(pool, worker, message.won, "taken back")
     won = set(message.won)
+    if worker.gives_way:
+        worker.refused.update(serial for serial in message.asked if serial not in won)
+        worker.refused_now = len(won) < len(message.asked)
+    cause, worker.gives_way = worker.gives_way or "taken back", ""
+    give_back(pool, worker, message.won, cause)
     late: dict[int, list[int]] = {CANCEL: [], DEADLINE: []}
     for serial in message.asked:
         group = worker.book.find(serial) if serial not in won else None

@@ -43,6 +43,7 @@ class PoolWorker:
         "current",
         "drain_reason",
         "frozen_ns",
+        "gives_way",
         "id",
         "idle_since_ns",
         "kind_first",
@@ -50,6 +51,8 @@ class PoolWorker:
         "pid",
         "passed",
         "progress_ns",
+        "refused",
+        "refused_now",
         "results_asked",
         "revoking",
         "running",
@@ -71,6 +74,10 @@ class PoolWorker:
         self.progress_ns = self.idle_since_ns = now_ns
         self.busy_since_ns = 0
         self.revoking = False
+        self.gives_way = ""
+        self.refused: set[int] = set()
+        self.refused_now = False
+        """Why it is asked for leases, and which of them it kept: see `actors.inversion`."""
         self.results_asked = False
         self.stolen_ns = 0
         self.stuck = False

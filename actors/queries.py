@@ -22,6 +22,7 @@ import orjson
 
 from actors import dead, reclass, schedule_asked
 from actors.at_workers import held_nodes, holder_of, split_counts
+from actors.calls import called_by
 from actors.pool_row import pool_row
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -229,7 +230,7 @@ class Queries:
         return [
             node,
             name,
-            run.parents(node),
+            [*run.parents(node), *called_by(run, node)],
             state,
             attempts,
             started,

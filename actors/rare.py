@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from actors.protocol.kinds import Kind
+from actors.protocol.states import NodeState
 
 if TYPE_CHECKING:
+    from actors.calls import Calls
     from actors.once import Burst
 
 
@@ -30,6 +32,8 @@ class Rare:
         "appointed",
         "attempts",
         "backoff_until",
+        "callers",
+        "calls",
         "classes",
         "crashes",
         "deadlines",
@@ -41,6 +45,7 @@ class Rare:
         "events",
         "expires",
         "failures",
+        "gave_way",
         "known_as",
         "lowered",
         "moments",
@@ -67,10 +72,16 @@ class Rare:
         """Those of them that somebody has dealt with."""
         self.revived = False
         """Whether nodes that had ended went again, see `actors.revival`."""
+        self.gave_way: set[int] = set()
+        """Nodes that gave a place back before they started, once; see `actors.inversion`."""
         self.parked: dict[int, str] = {}
         """Why nodes are parked."""
         self.backoff_until: dict[int, int] = {}
         """When the next attempt starts, wall clock."""
+        self.calls: dict[int, Calls] = {}
+        """What nodes have called and wait for, or waited: see `actors.calls`."""
+        self.callers: dict[int, int] = {}
+        """Who called a node."""
         self.classes: dict[int, int] = {}
         """Priority classes that were set after the submission, by node; -1 is the whole run. See `actors.reclass`."""
         self.known_as = ""
@@ -111,6 +122,16 @@ class Rare:
                     known.pop(node, None)
         self.discarded.difference_update(nodes)
         self.overdue.difference_update(nodes)
+        self.gave_way.difference_update(nodes)
+
+    def without_called(self, state: bytearray) -> bytearray:
+        """States as if what was called had succeeded: how it ended is its caller's matter."""
+        if not self.callers:
+            return state
+        state = state[:]
+        for node in self.callers:
+            state[node] = NodeState.SUCCEEDED
+        return state
 
     def give_up_spawned(self, node: int) -> None:
         """An attempt ended otherwise than it meant to: what it wanted to add is forgotten."""
@@ -127,6 +148,7 @@ _SHARED: Final[dict[str, Any]] = {
     "alone": frozenset(),
     "appointed": frozenset(),
     "discarded": frozenset(),
+    "gave_way": frozenset(),
     "overdue": frozenset(),
     "revived": False,
 }

@@ -77,11 +77,16 @@ def enter(scheduler: Scheduler, run: Run, node: int | None, class_: int, asker: 
 def lower(scheduler: Scheduler, run: Run, node: int, attempt: int) -> str:
     """A node whose attempt failed will be tried again, if its kind asks for that in a lower class.
 
+    Who called it waits for it, so it goes down no further than its caller.
+
     Returns:
         What the story says of it; "" when the class stays.
     """
     kind = run.kind(node)
     class_ = next_class(kind.retry, kind.priority, attempt)
+    caller = run.rare.callers.get(node)
+    if caller is not None:
+        class_ = max(kind.priority, min(class_, run.kind(caller).priority))
     if class_ == kind.priority:
         return ""
     try:
@@ -93,13 +98,20 @@ def lower(scheduler: Scheduler, run: Run, node: int, attempt: int) -> str:
     return f", in class {PRIORITIES[class_]}"
 
 
-def kinds_of_block(scheduler: Scheduler, run: Run, block: dict[str, Any]) -> list[Kind]:
-    """The kinds of nodes that a task adds to a run. Raises as `Scheduler.interned`."""
+def kinds_of_block(scheduler: Scheduler, run: Run, node: int, block: dict[str, Any]) -> list[Kind]:
+    """The kinds of nodes that a task adds to a run: what it calls has at least its class.
+
+    Raises as `Scheduler.interned`.
+    """
     kinds = scheduler.interned(block["kinds"])
     class_ = run.rare.classes.get(WHOLE)
-    if class_ is None:
+    if class_ is not None:
+        others = _others(scheduler, kinds, class_)
+    elif "calls" in block:
+        class_ = run.kind(node).priority
+        others = _others(scheduler, [kind for kind in kinds if kind.priority > class_], class_)
+    else:
         return kinds
-    others = _others(scheduler, kinds, class_)
     return [others.get(kind, kind) for kind in kinds]
 
 

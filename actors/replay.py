@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, batching, kept, once, outcomes, reclass, revival, timetable, wave
+from actors import admission, batching, calls, kept, once, outcomes, reclass, revival, timetable, wave
+from actors.cancels import cancel_orphans
 from actors.growth import attach_spawned
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
@@ -116,6 +117,7 @@ class Replay:
                 cancelled("while the engine was down"),
                 None,
             )
+        cancel_orphans(scheduler, run)
         scheduler.finish_if_over(run)
 
     def _submitted(self, record: Record) -> None:
@@ -205,10 +207,11 @@ class Replay:
             scheduler.note(run, node, *retry_words(attempt, failure, due - wall, class_))
             run.move(node, BACKOFF)
             run.own_rare().backoff_until[node] = due
+            calls.forget_failed(run, node)
             return
         scheduler.note(run, node, outcome, ending_words(attempt, failure) if times[2] else brief(failure))
         run.own_rare().failures[node] = failure
-        if outcome == "failed":
+        if outcome == "failed" and node not in run.rare.callers:
             run.own_rare().died[node] = wall
         run.settle([node], int(NodeState[outcome.upper()]))
         wave.finish(run)
@@ -238,7 +241,14 @@ class Replay:
         run = self.scheduler.book.live.get(no)
         if run is not None:
             self._accept_node_types(block["kinds"])
-            run.own_rare().spawned[node] = (block, reclass.kinds_of_block(self.scheduler, run, block))
+            run.own_rare().spawned[node] = (block, reclass.kinds_of_block(self.scheduler, run, node, block))
+
+    def _lent(self, record: Record) -> None:
+        no, node, wall_ns, *_ = orjson.loads(record.payload)
+        run = self.scheduler.book.live.get(no)
+        if run is not None:
+            self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
+            calls.enter(self.scheduler, run, node, *run.own_rare().spawned.pop(node))
 
     def _released(self, record: Record) -> None:
         numbers = orjson.loads(record.payload)
@@ -294,6 +304,7 @@ class Replay:
         int(RecordType.ATTEMPT): _attempt,
         int(RecordType.CANCEL): _cancel,
         int(RecordType.SPAWNED): _spawned,
+        int(RecordType.LENT): _lent,
         int(RecordType.RELEASED): _released,
         int(RecordType.OPENED): _opened,
         int(RecordType.POLICY): _policy,

@@ -12,6 +12,9 @@ that had finished is under way again, and ends again: whoever watches it is told
 One DEAD record says what was asked for; which nodes follow from it is worked out from the states of nodes that ended,
 which are the same when the log is read again, because no wave is on its way then: it is taken to its end first.
 
+What a node had called and what succeeded of that keeps its result, too; what did not is asked for anew by its caller,
+and never goes again by itself (`actors.calls`).
+
 The class that its retries lowered a node to stays. A finished run of a schedule that goes again is not looked at by its
 rule for overlap.
 
@@ -27,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from actors import consequences, once, wave
+from actors import calls, consequences, once, wave
 from actors.books import has_letters
 from actors.protocol.errors import RunBeingCancelled, UniqueTaskOpen
 from actors.protocol.records import RecordType
@@ -65,8 +68,8 @@ def revive(scheduler: Scheduler, run: Run, roots: Sequence[int] | None, asker: s
             the same unique task.
     """
     consequences.hasten(scheduler, run)
-    check(scheduler, run)
     found = _roots(run, roots)
+    check(scheduler, run, found)
     if not found:
         return 0
     asked = None if roots is None else found
@@ -84,17 +87,17 @@ def revive(scheduler: Scheduler, run: Run, roots: Sequence[int] | None, asker: s
     return len(found)
 
 
-def check(scheduler: Scheduler, run: Run) -> None:
-    """Raise RunBeingCancelled or UniqueTaskOpen where nodes cannot go again yet."""
-    if run.open and run.cancel_asked:
+def check(scheduler: Scheduler, run: Run, nodes: Sequence[int]) -> None:
+    """Raise RunBeingCancelled or UniqueTaskOpen where one of these nodes cannot go again yet."""
+    if run.open and any(is_stopping(run, node) for node in nodes if run.cancel_asked or node in run.rare.calls):
         raise RunBeingCancelled(f"nodes of run {run.key!r} are still being stopped")
     if (other := once.stands_in_the_way(scheduler, run)) is not None:
         raise UniqueTaskOpen(f"run {run.key!r} is a unique task, and run {other.key!r} stands for the same and is open")
 
 
-def can_go_again(scheduler: Scheduler, run: Run) -> bool:
-    """Whether `check` has nothing to say."""
-    return not (run.open and run.cancel_asked) and once.stands_in_the_way(scheduler, run) is None
+def is_stopping(run: Run, node: int) -> bool:
+    """Whether a node cannot go again yet, because it or others are still being stopped: of its run, or its calls."""
+    return bool(run.open and (run.cancel_asked or (node in run.rare.calls and calls.open_called(run, node))))
 
 
 def discard(scheduler: Scheduler, run: Run, nodes: Sequence[int], asker: str) -> int:
@@ -121,16 +124,17 @@ def _replay(scheduler: Scheduler, run: Run, asked: Sequence[int] | None, roots: 
     """Let these nodes go again, and what was skipped because of them if not all were asked for."""
     if scheduler.book.reopen(run):
         scheduler.ended_ns.pop(run.no, None)
-        scheduler.schedules.let_go(run.no)
+        scheduler.schedules.reopened(run)
     _note(scheduler, run, asked, "replayed", asker)
     return _begin_again(run, roots if asked is None else _with_skipped(run, roots))
 
 
 def _roots(run: Run, asked: Sequence[int] | None) -> list[int]:
     """Those of the nodes that go again because somebody asks for them."""
+    called = run.rare.callers
     if asked is None:
-        return [node for node, state in enumerate(run.state) if FAILED <= state <= SKIPPED]
-    return [node for node in dict.fromkeys(asked) if FAILED <= run.state[node] <= SKIPPED]
+        return [node for node, state in enumerate(run.state) if FAILED <= state <= SKIPPED and node not in called]
+    return [node for node in dict.fromkeys(asked) if FAILED <= run.state[node] <= SKIPPED and node not in called]
 
 
 def _with_skipped(run: Run, roots: list[int]) -> list[int]:
@@ -154,6 +158,7 @@ def _begin_again(run: Run, nodes: Sequence[int]) -> list[int]:
     rare.revived = True
     run.cancel_asked = False
     rare.forget_attempts(nodes)
+    calls.begin_anew(run, nodes)
     state = run.state
     for ending, count in Counter(map(state.__getitem__, nodes)).items():
         run.count(ending, PENDING, count)

@@ -166,9 +166,10 @@ class Run:
             return RunState.RUNNING
         if self.clean:
             return RunState.SUCCEEDED
-        if FAILED in self.state:
+        state = self.rare.without_called(self.state)
+        if FAILED in state:
             return RunState.FAILED
-        if CANCELLED in self.state:
+        if CANCELLED in state:
             return RunState.CANCELLED
         return RunState.SUCCEEDED
 
@@ -179,11 +180,13 @@ class Run:
 
     def first_failure(self) -> int | None:
         """The first node that failed; when none did, the first that was cancelled or asked to be skipped."""
-        failed = self.state.find(FAILED)
+        state, called = self.rare.without_called(self.state), self.rare.callers
+        failed = state.find(FAILED)
         if failed >= 0:
             return failed
-        cancelled = self.state.find(CANCELLED)
-        return min([*self.rare.failures, *([cancelled] if cancelled >= 0 else [])], default=None)
+        cancelled = state.find(CANCELLED)
+        asked = (n for n in self.rare.failures if n not in called)
+        return min([*asked, *([cancelled] if cancelled >= 0 else [])], default=None)
 
     def heavy_columns(self) -> list[list[Any]]:
         """Lists that take long to free."""
@@ -373,7 +376,14 @@ class Run:
 
     def starts_early(self, node: int) -> bool:
         """Whether a first success is enough for this node."""
-        return self.state[node] == PENDING and self.kind(node).trigger is TriggerRule.ANY_SUCCEEDED
+        if self.state[node] != PENDING or self.kind(node).trigger is not TriggerRule.ANY_SUCCEEDED:
+            return False
+        return not self.waits_for_calls(node)
+
+    def waits_for_calls(self, node: int) -> bool:
+        """Whether the node has begun, and goes on when what it called has ended, however that ends."""
+        calls = self.rare.calls.get(node)
+        return calls is not None and calls.waits
 
     def _translate(self, table: bytes) -> None:
         """Move all nodes from their states to others."""

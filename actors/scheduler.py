@@ -21,10 +21,11 @@ from typing import Any, Final
 
 import orjson
 
-from actors import admission, consequences, deadline, expiry, growth, kept, news, once, outcomes, timetable
+from actors import admission, calls, consequences, deadline, expiry, growth, kept, news, once, outcomes, timetable
 from actors.books import RunBook
+from actors.cancels import on_cancel
 from actors.consequences import Spreading
-from actors.giving import Giving, note_rates
+from actors.giving import Giving
 from actors.keys import Keys
 from actors.policy.parking import Parking
 from actors.policy.policy import Policy
@@ -36,6 +37,7 @@ from actors.protocol.errors import InvariantBroken, UnknownNodeType
 from actors.protocol.kinds import Kind, KindTable
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
+from actors.rates_log import note_rates
 from actors.run import Run
 from actors.schedules import Schedules
 from actors.standing import Standing
@@ -138,11 +140,11 @@ class Scheduler:
             nodes = run.lease(timetable.in_time(self, run, waiting))
             giving.unused(kind, len(waiting) - len(nodes))
             if nodes:
-                failed = run.rare.attempts
-                attempts = [failed.get(n, 0) + 1 for n in nodes] if failed else None
+                attempts = calls.attempts_of(run, nodes)
                 if giving.guards.by_type:
                     giving.guards.leased(run, kind, nodes, attempts, self.now_ns)
-                self._out.append(msg.Grant(worker, run, kind, nodes, attempts, run.build_items(kind, nodes), batch))
+                told, items = calls.told_attempts(run, nodes, attempts), run.build_items(kind, nodes)
+                self._out.append(msg.Grant(worker, run, kind, nodes, told, items, batch))
             elif run.cancel_asked:
                 giving.drop(message.node_type, run)
         if giving.policy.rates or giving.batches.types:
@@ -379,7 +381,7 @@ class Scheduler:
         msg.MapSubmitted: admission.on_map,
         msg.GraphSubmitted: admission.on_graph,
         msg.SubmissionRefused: admission.on_refused,
-        msg.CancelAsked: outcomes.on_cancel,
+        msg.CancelAsked: on_cancel,
         msg.Offer: _on_offer,
         msg.Finished: outcomes.on_finished,
         msg.Spawned: growth.on_spawned,

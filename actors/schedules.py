@@ -124,12 +124,6 @@ class Schedules:
             scheduler.timers.set((TIMER_NO, schedule.slot), scheduler.now_ns)
             scheduler.put(fx.WakeAt(scheduler.now_ns))
 
-    def let_go(self, no: int) -> None:
-        """A run that had ended goes again: it is not the schedule's any more."""
-        schedule = self.by_name.get(self.by_run.pop(no, ""))
-        if schedule is not None:
-            schedule.open.discard(no)
-
     def look(self, scheduler: Scheduler) -> None:
         """See whether somebody set the wall clock back."""
         ahead_ns = _ahead(scheduler)
@@ -269,6 +263,13 @@ class Schedules:
         self.by_run[run.no] = name
         if (schedule := self.by_name.get(name)) is not None:
             schedule.begun(due_ns, run.no, run.key)
+
+    def reopened(self, run: Run) -> None:
+        """Somebody has a run that was over go again: it is no run of its schedule any more, and holds up none; also in
+        replay, which does not know here that it had ended."""
+        schedule = self.by_name.get(self.by_run.pop(run.no, ""))
+        if schedule is not None:
+            schedule.open.discard(run.no)
 
     def restore(self, payload: bytes, lsn: int) -> None:
         """Take a SCHEDULE record of the log."""

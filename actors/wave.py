@@ -113,7 +113,7 @@ def finish(run: Run) -> None:
 
 def recount(run: Run, nodes: Iterable[int]) -> None:
     """Work out anew what these nodes wait for and what their ended parents came to. There is no wave."""
-    columns, state, waits, marks = run.columns, run.state, run.waits, run.marks
+    columns, state, waits, marks, calls = run.columns, run.state, run.waits, run.marks, run.rare.calls
     assert columns is not None
     if marks is None:
         marks = run.marks = bytearray(run.size)
@@ -129,6 +129,8 @@ def recount(run: Run, nodes: Iterable[int]) -> None:
                     waiting += 1
                 else:
                     mark |= meaning
+        if node in calls:
+            waiting += sum(_MEANINGS[state[called]] == _WAITED_FOR for called in calls[node].nodes)
         waits[node] = waiting
         marks[node] = mark
 
@@ -141,7 +143,7 @@ def _after_failure(run: Run, children: Sequence[int], ending: int) -> tuple[list
         marks = run.marks = bytearray(run.size)
     mark = UNSUCCESSFUL if ending == SKIPPED else UNSUCCESSFUL | SPOILED
     kind_of = None if run.columns is None else run.columns.kind_of
-    rule = kinds[0].trigger
+    rule, calls = kinds[0].trigger, run.rare.calls
     ready: list[int] = []
     skipped: list[int] = []
     for child in children:
@@ -151,7 +153,9 @@ def _after_failure(run: Run, children: Sequence[int], ending: int) -> tuple[list
             continue
         if kind_of is not None:
             rule = kinds[kind_of[child]].trigger
-        if rule is _ALL_SUCCEEDED or rule is _ANY_SUCCEEDED or (rule is _NONE_FAILED and marks[child] & SPOILED):
+        if calls and child in calls and calls[child].waits:
+            ready.append(child)
+        elif rule is _ALL_SUCCEEDED or rule is _ANY_SUCCEEDED or (rule is _NONE_FAILED and marks[child] & SPOILED):
             state[child] = SKIPPED
             skipped.append(child)
         else:
@@ -183,7 +187,7 @@ def judge(run: Run, nodes: Sequence[int]) -> tuple[list[int], int]:
         if state[node] != PENDING:
             continue
         mark = marks[node] if marks is not None else 0
-        if mark:
+        if mark and not run.waits_for_calls(node):
             rule = run.kind(node).trigger
             if rule is _ALL_SUCCEEDED or (rule is _NONE_FAILED and mark & SPOILED):
                 state[node] = SKIPPED
@@ -224,10 +228,13 @@ def check(run: Run) -> None:
     for node in range(run.size):
         if run.rare.revived and taken[node]:  # what is behind nodes that go again may have ended before
             continue
-        parents = columns.edges_in(node)
+        calls = run.rare.calls.get(node)
+        parents = columns.edges_in(node) + ([] if calls is None else calls.nodes)
         if run.waits[node] != len(parents) - sum(taken[p] for p in parents) + on_the_way[node]:
             raise AssertionError(f"run {run.key}: node {node} waits for {run.waits[node]} edges")
         if run.waits[node] or not parents:
+            continue
+        if calls is not None and state[node] != PENDING:  # it goes on whatever they came to
             continue
         endings = [state[p] for p in parents]
         mark = run.marks[node] if run.marks is not None else 0

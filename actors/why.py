@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from actors import batching, deadline, timetable
+from actors import batching, calls, deadline, timetable
 from actors.at_workers import holder_of, split_counts
+from actors.hindrance import hindrance, reason
 from actors.policy.position import Position
 from actors.policy.scopes import RATE
 from actors.pool_size import held_back
@@ -47,7 +48,7 @@ class Reasons:
         """Of a run as a whole, of the first node that has no handler and, where nothing runs, the first that waits."""
         if not run.open:
             return f"it ended: {run.run_state()}"
-        if run.size == 1:
+        if run.size == 1 or (run.base_size == 1 and not SUCCEEDED <= run.state[0] <= SKIPPED):
             return self.of_node(run, 0)
         runs = sum(found.run is run for found in self._core.running_nodes())
         pending, ready, running, *_ = split_counts(run.counts(), runs)
@@ -113,6 +114,9 @@ class Reasons:
         return "" if left_ns is None else f"; it must have ended in {max(0, left_ns) / 1e9:.1f} s"
 
     def _of_pending(self, run: Run, node: int) -> str:
+        called = calls.why(run, node)
+        if called is not None:
+            return called + self._deadline(run, node)
         waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
         if not waits:
             return "its parents ended; what follows from that is being worked out"
@@ -134,9 +138,9 @@ class Reasons:
         if place is not None and (gathers := batching.gathers(giving, place.blocked_by, self._now_ns, self._wall_ns)):
             return gathers
         blocked_by = "" if place is None else place.blocked_by
-        obstacle = "" if blocked_by and not blocked_by.startswith(RATE) else giving.hindrance(kind, self._now_ns)
+        obstacle = "" if blocked_by and not blocked_by.startswith(RATE) else hindrance(self._core, kind, self._now_ns)
         if blocked_by and not obstacle:
-            obstacle = giving.reason(blocked_by, self._now_ns)
+            obstacle = reason(self._core, blocked_by, self._now_ns)
         if obstacle:
             return f"it is held back: {obstacle}{self._expiry(run, node)}"
         waiting = counted(len(giving.ready[kind.node_type]), "task waits", "tasks wait")

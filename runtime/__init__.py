@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runtime.aio import AsyncRuntime as AsyncRuntime
     from runtime.batch import Batch as Batch
     from runtime.batch import Failed as Failed
+    from runtime.called import Asked as Asked
     from runtime.config import NodeType as NodeType
     from runtime.config import Priority as Priority
     from runtime.config import Retention as Retention
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from runtime.scheduling import Share as Share
 
 __all__ = [
+    "Asked",
     "AsyncRuntime",
     "Batch",
     "Breaker",
@@ -87,6 +89,7 @@ __all__ = [
 ]
 
 _HOME: Final = {
+    "Asked": "runtime.called",
     "AsyncRuntime": "runtime.aio",
     "Batch": "runtime.batch",
     "Breaker": "runtime.protection",

@@ -15,6 +15,8 @@ from typing import Any, Final, NoReturn
 
 from actors.protocol import limits
 from actors.protocol.errors import PayloadTooLarge
+from actors.protocol.graph import encode
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Shape
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
@@ -134,3 +136,13 @@ def holds(value: object, found: Callable[[type], bool]) -> bool:
             seen.add(id(item))
             waiting.extend(members)
     return False
+
+
+def graph_of_one(kind: dict[str, Any], item: bytes, columns: list[int | None], **more: Any) -> bytes:
+    """The container of a graph of one node, with its times and what else its header says."""
+    builder = GraphBuilder()
+    builder.add(0, item=item)
+    header: dict[str, Any] = {"name": kind["name"], "kinds": [kind], **more}
+    if columns:
+        header["times"] = columns
+    return encode(builder.finish(), header)

@@ -7,21 +7,31 @@ dead after it. A light module: it is imported by every worker, and by user code.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
 
 import orjson
 
 from actors.protocol import limits
-from actors.protocol.errors import AttemptCancelled, AttemptTimeout, GraphError, RuntimeClosed
+from actors.protocol.errors import (
+    AttemptCancelled,
+    AttemptTimeout,
+    GraphError,
+    RuntimeClosed,
+    TaskFailed,
+    WaitsForCalls,
+)
 from actors.protocol.words import counted
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from runtime.called import Asked, CallBook
     from runtime.flow import Flow, Node
     from runtime.host.results import Place
     from runtime.mail.codec import Codec
+
+R = TypeVar("R")
 
 PROGRESS_NS: Final = 50_000_000
 """Between two progress reports of one attempt that are sent; of those in between only the latest would matter."""
@@ -35,7 +45,7 @@ class AttemptView(Protocol):
 
     place: Place
     batch: Sequence[Place]
-    attempt: int
+    attempt: Any
     deadline_ns: int | None
     codec: Codec
     node_types: list[str]
@@ -61,18 +71,22 @@ class TaskContext:
     """
 
     __slots__ = (
-        "_flow", "_progress_ns", "_view", "attempt", "batch_size", "idempotency_key", "idempotency_keys", "node",
-        "run_id",
+        "_calls", "_earlier", "_flow", "_progress_ns", "_view", "attempt", "batch_size", "idempotency_key",
+        "idempotency_keys", "node", "run_id",
     )  # fmt: skip
 
     def __init__(self, view: AttemptView) -> None:
         """Made by the worker."""
         self._view: AttemptView | None = view
         self._flow: Flow | None = None
+        self._calls: CallBook | None = None
         self._progress_ns = 0
         self.run_id = view.place.run_key
         self.node = view.place.node
-        self.attempt = view.attempt
+        self._earlier: list[Any] = []
+        self.attempt: int = view.attempt
+        if type(view.attempt) is list:
+            self.attempt, self._earlier = view.attempt
         self.idempotency_key = f"{view.place.run_key}/{view.place.node}"
         self.batch_size = len(view.batch) or 1
         self.idempotency_keys = tuple(f"{p.run_key}/{p.node}" for p in view.batch) or (self.idempotency_key,)
@@ -187,18 +201,153 @@ class TaskContext:
             self._flow = Flow(f"spawned by {self.idempotency_key}")
         return self._flow.add(fn, *args, id=id, after=after, **kwargs)
 
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    @overload
+    def ask(self, fn: Callable[..., Coroutine[Any, Any, R]], /, *args: Any, **kwargs: Any) -> Asked[R]: ...
+
+    @overload
+    def ask(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> Asked[R]: ...
+
+    def ask(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Asked[Any]:
+        """Ask for the result of another task, which becomes a node of this run, and go on.
+
+        All that was asked for starts when the handler waits for the first of it. The attempt then gives back its slot,
+        and the handler is called again, from its beginning, when all has ended: this time the results are there at
+        once. So what comes before a call is done again, and what must not be belongs into a call of its own.
+
+        Args:
+            fn: A task or any importable function.
+            args: Arguments. A handler makes the same calls each time: they are known by function and arguments.
+            kwargs: Keyword arguments.
+
+        Returns:
+            What to wait for: `.result()`, or `await` in a coroutine.
+
+        Raises:
+            HandlerRefused: The function cannot be a handler. PayloadError: an argument cannot be stored.
+            GraphError: This is a batching handler: it is not said which of its calls asks.
+        """
+        view = self._open()
+        if view.batch:
+            raise GraphError("a batching handler cannot call other tasks: it is not said for which of its calls")
+        if self._calls is None:
+            from runtime.called import CallBook  # lazy: few handlers call
+
+            self._calls = CallBook(view.codec, self._earlier, f"called by {self.idempotency_key}")
+        return self._calls.ask(fn, args, kwargs)
+
+    @overload
+    def call(self, fn: Callable[..., Coroutine[Any, Any, R]], /, *args: Any, **kwargs: Any) -> R: ...
+
+    @overload
+    def call(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> R: ...
+
+    def call(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run another task and wait for its result, without holding a slot meanwhile: see `ask`.
+
+        Args:
+            fn: A task or any importable function.
+            args: Arguments.
+            kwargs: Keyword arguments.
+
+        Returns:
+            Its result.
+
+        Raises:
+            TaskFailed: It ended without success, after its own retries. HandlerRefused, PayloadError: as `ask`.
+        """
+        return self.ask(fn, *args, **kwargs).result()
+
+    @overload
+    async def acall(self, fn: Callable[..., Coroutine[Any, Any, R]], /, *args: Any, **kwargs: Any) -> R: ...
+
+    @overload
+    async def acall(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> R: ...
+
+    async def acall(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """The same for coroutines; several may be awaited together, with `asyncio.gather` or a task group.
+
+        Args:
+            fn: A task or any importable function.
+            args: Arguments.
+            kwargs: Keyword arguments.
+
+        Returns:
+            Its result.
+
+        Raises:
+            TaskFailed: It ended without success. HandlerRefused, PayloadError: as `ask`.
+        """
+        return self.ask(fn, *args, **kwargs).result()
+
+    def gather(self, *asked: Asked[R], return_exceptions: bool = False) -> list[R]:
+        """The results of several calls, which run side by side.
+
+        Args:
+            asked: What `ask` returned.
+            return_exceptions: Put the exceptions of those that failed into the list, instead of raising the first.
+
+        Returns:
+            The results, in order.
+
+        Raises:
+            TaskFailed: One ended without success; all others have ended, too.
+        """
+        found: list[Any] = []
+        for one in asked:
+            try:
+                found.append(one.result())
+            except TaskFailed as failed:
+                if not return_exceptions:
+                    raise
+                found.append(failed)
+        return found
+
     # --- for the worker -------------------------------------------------------------------------------------------
 
     def spawned(self) -> bytes | None:
         """The frame with the nodes that were spawned; None when there are none.
 
         Raises:
-            GraphError: They are too many for one message. UnknownNodeType, PayloadError: as at submission.
+            GraphError: They are too many for one message, or a call was not waited for. UnknownNodeType, PayloadError:
+            as at submission.
         """
-        if self._flow is None:
-            return None
-        view = self._open()
-        place, block = view.place, _block(self._flow, view)
+        if self._calls is not None and self._calls.waiting:
+            raise GraphError(
+                f"the handler returned, and {counted(self._calls.waiting, 'call')} that it asked for did not run: wait "
+                "for each, and let WaitsForCalls pass"
+            )
+        return None if self._flow is None else self._frame(_block(self._flow, self._open()))
+
+    def ending(self, exc: BaseException) -> BaseException:
+        """What an exception of the handler means.
+
+        Args:
+            exc: What left the handler.
+
+        Returns:
+            Itself; or that the attempt waits, with the frame of its calls; or why that cannot be.
+        """
+        if self._calls is None or not self._calls.waiting:
+            return exc
+        from runtime.called import is_waiting  # lazy: as above
+
+        if not is_waiting(exc):
+            return exc
+        waits, view = WaitsForCalls(), self._open()
+        try:
+            waits.frame = self._frame(self._calls.block(lambda flow: _block(flow, view)))
+        except Exception as refused:
+            return refused
+        return waits
+
+    def close(self) -> None:
+        """The attempt has ended."""
+        self._view = self._flow = self._calls = None
+
+    def _frame(self, block: dict[str, Any]) -> bytes:
+        place = self._open().place
         frame = b"S" + orjson.dumps([place.serial, place.run_no, place.node, block])
         if len(frame) > limits.SPAWNED_BYTES_MAX:
             nodes = counted(block["n"], "spawned node takes", "spawned nodes take")
@@ -207,10 +356,6 @@ class TaskContext:
                 "tasks spawn the rest"
             )
         return frame
-
-    def close(self) -> None:
-        """The attempt has ended."""
-        self._view = self._flow = None
 
     def _open(self) -> AttemptView:
         if self._view is None:

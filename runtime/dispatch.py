@@ -21,10 +21,8 @@ from typing import Any, Final
 
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, HandlerRefused, PayloadError
-from actors.protocol.graph import encode
-from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import SHARING, Shape
-from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, refuse_long_item, shape_of
+from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, graph_of_one, refuse_long_item, shape_of
 from runtime.config import RuntimeConfig
 from runtime.flow import Flow
 from runtime.host.client import EngineClient
@@ -372,16 +370,6 @@ def with_partial(
     """A call of a partial as a call of its function."""
     inner, first, named = split_partial(fn)
     return inner, (*first, *args), {**named, **kwargs}
-
-
-def graph_of_one(kind: dict[str, Any], item: bytes, columns: list[int | None], **more: Any) -> bytes:
-    """The container of a graph of one node, with its times and what else its header says."""
-    builder = GraphBuilder()
-    builder.add(0, item=item)
-    header: dict[str, Any] = {"name": kind["name"], "kinds": [kind], **more}
-    if columns:
-        header["times"] = columns
-    return encode(builder.finish(), header)
 
 
 def check_run_id(run_id: str) -> None:

@@ -1,4 +1,7 @@
-"""Runs tasks for `runtime.testing`: in the thread that asks, with what a worker would do around them."""
+"""The worker of `runtime.testing`: handlers called in the test's own process, and their ends in the words of a pool.
+
+It knows no queue and no engine: what it is given it runs, and what it returns is what a pool would have said.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import orjson
 
 from actors.protocol import messages as msg
-from actors.protocol.errors import AttemptCancelled, AttemptTimeout, ControlSignal, PayloadError, SkipNode
+from actors.protocol.errors import (
+    AttemptCancelled,
+    AttemptTimeout,
+    ControlSignal,
+    PayloadError,
+    SkipNode,
+    WaitsForCalls,
+)
 from actors.protocol.kinds import Kind
 from actors.protocol.states import FailureKind
 from actors.run import Run
@@ -66,12 +76,11 @@ class InlineRunner:
             wire, spawned = self._call(handler, place, attempt, item)
         except BaseException as failed:
             failure = failure_of(failed, _kind_of(failed), self.codec, handler.pickle)
-            return [msg.AttemptFailed(run, node, failure, os.getpid(), started_ns, time.monotonic_ns())]
+            ended = msg.AttemptFailed(run, node, failure, os.getpid(), started_ns, time.monotonic_ns())
+            return [*_spawned(run, node, failed.frame if isinstance(failed, WaitsForCalls) else None), ended]
         ended_ns = time.monotonic_ns()
         done = msg.Finished(os.getpid(), [(run, [node], [wire], started_ns, [ended_ns - started_ns])], None)
-        if spawned is None:
-            return [done]
-        return [msg.Spawned(run, node, orjson.loads(spawned[1:])[3], spawned[1:]), done]
+        return [*_spawned(run, node, spawned), done]
 
     def run_batch(self, jobs: Sequence[InlineJob]) -> list[Any]:
         """Run calls of a batching handler as one."""
@@ -128,7 +137,8 @@ class InlineRunner:
         return msg.AttemptFailed(run, node, failure, os.getpid(), now_ns, now_ns)
 
     def _call(self, handler: Handler, place: Place, attempt: int, item: Any) -> tuple[Any, bytes | None]:
-        args, kwargs = arguments(cast("Station", self), handler, item, False)
+        stored, kwargs = arguments(cast("Station", self), handler, item, False)
+        args = list(stored)  # what is kept may be what was read, and is read again when the handler goes on
         context = None
         if handler.context_arg is not None:
             context = TaskContext(_View(place, attempt, self.codec, self._node_types))
@@ -137,9 +147,13 @@ class InlineRunner:
             value = handler.fn(*args, **kwargs)
             if handler.coroutine:
                 value = asyncio.run(value)
-            key = f"{place.run_key}/{place.node}-{attempt}"
+            key = f"{place.run_key}/{place.node}-{attempt if context is None else context.attempt}"
             wire = orjson.loads(self.codec.encode(value, pickle=handler.pickle, blob_key=key))
             return wire, context.spawned() if context is not None else None
+        except BaseException as failed:
+            if context is None or (ending := context.ending(failed)) is failed:
+                raise
+            raise ending from None
         finally:
             if context is not None:
                 context.close()
@@ -158,6 +172,10 @@ class InlineRunner:
                 handler = load(data)
             self._handlers[kind] = handler
         return handler
+
+
+def _spawned(run: Run, node: int, frame: bytes | None) -> list[msg.Spawned]:
+    return [] if not frame else [msg.Spawned(run, node, orjson.loads(frame[1:])[3], frame[1:])]
 
 
 class _View:
@@ -187,6 +205,7 @@ def _kind_of(failed: BaseException) -> FailureKind:
             SkipNode: FailureKind.SKIPPED,
             AttemptCancelled: FailureKind.CANCELLED,
             AttemptTimeout: FailureKind.TIMEOUT,
+            WaitsForCalls: FailureKind.WAITS,
         }
         return kinds.get(type(failed), FailureKind.ERROR)
     return FailureKind.PAYLOAD if isinstance(failed, PayloadError) else FailureKind.ERROR

@@ -23,8 +23,8 @@ from actors.protocol.errors import ConfigurationError
 from actors.protocol.moments import moment
 from actors.protocol.states import RunState
 from actors.schedule import Schedule, refuse_wrong_times, row_of
-from runtime.calls import BlobNeeded, encode_call, shape_of
-from runtime.dispatch import Dispatch, graph_of_one, with_partial
+from runtime.calls import BlobNeeded, encode_call, graph_of_one, shape_of
+from runtime.dispatch import Dispatch, with_partial
 from runtime.flow import Flow
 from runtime.host.calendar import ZoneCalendar, zone_of
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, positional_names

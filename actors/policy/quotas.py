@@ -18,7 +18,7 @@ Concurrency: none; owned by one actor. Known limits: a limit below what is held 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from actors.policy.scopes import QUOTA_WORDS, Scoped, parse, scopes_of
@@ -126,6 +126,10 @@ class Quotas:
                 self._held[scope] += count
             self._by_kind[other] = self._by_kind.get(other, 0) + count
         return [scope for scope in freed if self._held[scope] < self._limits[scope]]
+
+    def kinds_held(self) -> Collection[Scoped]:
+        """Kinds of which something is leased."""
+        return self._by_kind.keys()
 
     def held(self, scope: str) -> int:
         """How many places nodes of this scope hold. Without a limit it is counted by going over the kinds."""

@@ -172,7 +172,8 @@ class NestedRuntime(CallerError):
 
     code = "MS124"
     hint = (
-        "in a task, add the tasks it needs with TaskContext.spawn; in a main script, start the Runtime under "
+        "in a task, add the tasks it needs with TaskContext.spawn, or wait for them with TaskContext.call; in a main "
+        "script, start the Runtime under "
         "if __name__ == '__main__':"
     )
 
@@ -366,6 +367,15 @@ class AttemptCancelled(ControlSignal):
 
 class AttemptTimeout(ControlSignal):
     """Raised inside a handler whose attempt ran over its timeout."""
+
+
+class WaitsForCalls(ControlSignal):
+    """Raised inside a handler that needs the result of a call which has not ended: it is called again when it has.
+
+    `frame` is what its worker sends: the calls.
+    """
+
+    frame: bytes = b""
 
 
 class SkipNode(ControlSignal):

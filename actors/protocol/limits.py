@@ -352,5 +352,9 @@ OUTPUTS_KEPT_MAX: Final = 1000
 """Ended attempts whose output can still be asked for."""
 OUTPUTS_KEPT_CHARS_MAX: Final = 8 * MIB
 """Characters of them: 128 attempts that printed OUTPUT_BYTES_MAX each, or OUTPUTS_KEPT_MAX that printed 8 KiB."""
+CALLS_PER_NODE_MAX: Final = 4_096
+"""Calls of one task: how all of them ended is sent to it each time that it goes on."""
+CALL_DEPTH_MAX: Final = 256
+"""Calls within calls. More is a recursion without an end, which would stop at NODES_PER_RUN_MAX only."""
 SPAWNED_BYTES_MAX: Final = FRAME_BYTES_MAX - KIB
 """Nodes that one attempt adds to its run, encoded: they travel as one message."""

@@ -54,6 +54,8 @@ class RecordType(IntEnum):
     """A debounced call that took the place of an earlier one; see `actors.once`."""
     DEAD = 17
     """Nodes that ended without success go again, or were discarded as dead letters."""
+    LENT = 18
+    """A task gave back its slot until what it called has ended; see `actors.calls`."""
 
 
 class Record(NamedTuple):

@@ -50,6 +50,7 @@ class NodeEvent(StrEnum):
     DELAYED = "delayed"
     EXPIRED = "expired"
     REPLAYED = "replayed"
+    CALLED = "called"
 
 
 NODE_TABLE: Final[Mapping[NodeState, Mapping[NodeEvent, NodeState]]] = MappingProxyType(
@@ -57,6 +58,7 @@ NODE_TABLE: Final[Mapping[NodeState, Mapping[NodeEvent, NodeState]]] = MappingPr
         NodeState.PENDING: {
             NodeEvent.RELEASED: NodeState.READY,
             NodeEvent.DELAYED: NodeState.BACKOFF,
+            NodeEvent.EXPIRED: NodeState.FAILED,
             NodeEvent.SKIPPED: NodeState.SKIPPED,
             NodeEvent.CANCELLED: NodeState.CANCELLED,
         },
@@ -72,6 +74,7 @@ NODE_TABLE: Final[Mapping[NodeState, Mapping[NodeEvent, NodeState]]] = MappingPr
             NodeEvent.RETRIED: NodeState.BACKOFF,
             NodeEvent.RETURNED: NodeState.READY,
             NodeEvent.PARKED: NodeState.PARKED,
+            NodeEvent.CALLED: NodeState.PENDING,
             NodeEvent.SKIPPED: NodeState.SKIPPED,
             NodeEvent.CANCEL_ASKED: NodeState.CANCELLING,
             NodeEvent.CANCELLED: NodeState.CANCELLED,
@@ -194,7 +197,7 @@ BREAKER_TABLE: Final[Mapping[BreakerState, Mapping[BreakerEvent, BreakerState]]]
 
 
 class FailureKind(StrEnum):
-    """Why an attempt did not succeed."""
+    """Why an attempt did not succeed. `WAITS` is no failure: it goes on when its calls have ended."""
 
     ERROR = "error"
     TIMEOUT = "timeout"
@@ -206,6 +209,7 @@ class FailureKind(StrEnum):
     SKIPPED = "skipped"
     EXPIRED = "expired"
     DEADLINE = "deadline"
+    WAITS = "waits"
 
 
 class TriggerRule(StrEnum):

@@ -114,6 +114,10 @@ class AttemptRunner:
             if type(value) not in SCALARS:
                 value = self.settle(value, handler.pickle, place.run_key)
             return value, context.spawned() if context is not None else None
+        except BaseException as exc:
+            if context is None or (ending := context.ending(exc)) is exc:
+                raise
+            raise ending from None
         finally:
             if context is not None:
                 context.close()

@@ -3,7 +3,6 @@ what the engine says, restarts it when it dies, and asks questions.
 
 Threads: any. `lock` covers outbox, intake and the sending side of the link; it is never held while sleeping,
     writing files or calling hooks. Who reads, and when, is the business of `reader`.
-
 Restart of the engine (rule R4): everything unacknowledged waits, a new link is made, H says which outcomes are
 still wanted, the engine answers with the last number it has, delivers outcomes again, and the rest is sent. More
 restarts than the intensity allows, or a fault that a restart does not mend, fail all that is open.
@@ -17,8 +16,8 @@ Frames that this side sends (the rest of them is in `actors.protocol`):
 Questions: `run` is a run id, `node` a number or an id; replies come on either lane. Times are wall clock ns or null.
 
     status {run, watch}    -> {run, name, state, counts[7], created_ns, ended_ns}; counts as `runtime.views.Counts`,
-                                              where frames that come by themselves count all that is leased as
-                                              running; watch: N is sent here when the run ends
+                                              frames that come by themselves count what is leased as running;
+                                              watch: N is sent here when the run ends
     nodes  {run, node, from, limit}        -> {rows: [[number, id, parents, state, attempts, started_ns, ended_ns,
                                               pid, task name, [done, total, text] | null]], next}
     result {run, node, which, from, limit} -> {rows: [[number, id, state, value, failure | null]], next}

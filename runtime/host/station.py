@@ -28,6 +28,7 @@ from actors.protocol.errors import (
     PayloadError,
     ProtocolError,
     SkipNode,
+    WaitsForCalls,
 )
 from actors.protocol.places import unpacked
 from actors.protocol.states import FailureKind
@@ -46,6 +47,7 @@ PULSE_NS: Final = 100_000_000
 """Between two looks at the own memory."""
 _ROOM_S: Final = 1.0
 """A sender that waits for room looks again after this time, whatever it heard."""
+_WAITS: Final = {"kind": str(FailureKind.WAITS), "type": "", "message": "", "traceback": ""}
 _STOP_SIGNALS: Final[dict[int, tuple[type[ControlSignal], str]]] = {
     1: (AttemptCancelled, "the attempt was cancelled"),
     2: (AttemptTimeout, "the attempt ran over its timeout"),
@@ -196,6 +198,11 @@ class Station:
             stopped: Reason of the stop request that was delivered to it; 0 for none.
             handler: Its handler; None when it was not found.
         """
+        if type(exc) is WaitsForCalls and not stopped and exc.frame:
+            with self.lock:
+                self.pile.spawned(exc.frame)
+                self.pile.failure(at, started_ns, time.monotonic_ns(), _WAITS)
+            return
         failure = self.failure(exc, stopped, handler)
         with self.lock:
             self.pile.failure(at, started_ns, time.monotonic_ns(), failure)

@@ -294,8 +294,9 @@ class AsyncWorker:
                 value = await self.settled(handler, value, place.run_key)
             spawned = context.spawned() if context is not None else None
         except BaseException as exc:
+            ending = exc if context is None else context.ending(exc)
             self.ended(attempt)
-            self.station.fail(place, started_ns, exc, stopped=attempt.reason, handler=attempt.handler)
+            self.station.fail(place, started_ns, ending, stopped=attempt.reason, handler=attempt.handler)
             return
         finally:
             if context is not None:

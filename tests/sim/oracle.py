@@ -21,11 +21,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.core import EngineCore
+from actors.inversion import GIVES_WAY
 from actors.protocol import limits
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import NodeState
 from actors.scheduler import Scheduler
+from tests.sim import calls
 from tests.sim.batches import BatchOracle
+from tests.sim.user import kind
 
 if TYPE_CHECKING:
     from tests.sim.user import Submission, User
@@ -60,12 +63,13 @@ class Oracle:
         again = submission.revived and told is not None and told[0] != OK
         assert told is None or again, f"node {key} is executed after it was told to be {told}"
         if node >= submission.size:
-            return "ok", 1
+            return calls.execute_called(lease, kind("args"))
         assert lease.run.state[lease.node] not in (NodeState.SUCCEEDED, NodeState.SKIPPED), (
             f"{key} executed after its end"
         )
         if not submission.revived:
-            self._check_times(submission, user, lease.claimed_wall_ns)
+            if not lease.outcomes:
+                self._check_times(submission, user, lease.claimed_wall_ns)
             self._check_class(submission, user, lease)
         inputs = submission.inputs(node)
         if inputs is not None:
@@ -76,6 +80,11 @@ class Oracle:
                 assert expected is None or value is None or expected == value, f"{key} got a wrong input from {parent}"
         count = self.executions[key] = self.executions.get(key, 0) + 1
         del count
+        if node in submission.calls:
+            calls.check_lease(lease)
+            block = submission.calls[node].next_block(lease.outcomes, kind("args", priority="low"))
+            if block is not None:
+                return "waits", block
         if lease.attempt <= submission.fails.get(node, 0):
             return "error", f"planned failure {lease.attempt}"
         value = value_of(submission, node, lease.item if inputs is not None else [])
@@ -103,7 +112,7 @@ class Oracle:
             return
         if lease.kind.batch is not None or not user.lower_after:
             return
-        first, lower_after = submission.kind_no - 1, user.lower_after[submission.kind_no - 1]
+        first, lower_after = user.class_of(submission)
         down = max(0, lease.attempt - lower_after) if lower_after else 0
         expected = min(first + down, len(PRIORITIES) - 1)
         assert lease.kind.priority == expected, (
@@ -141,8 +150,8 @@ class Oracle:
     def check_scheduler(self, core: EngineCore, user: User) -> None:
         """Between the actors: what is leased is in a book, what is ready is in a queue, what is unique is open once."""
         scheduler = core.scheduler
-        own = [run for run in scheduler.book.live.values() if run.is_graph and run.session == user.session]
-        names = [user.submissions[run.seq].joins for run in own]
+        runs = [run for run in scheduler.book.live.values() if run.session == user.session]
+        names = [user.submissions[run.seq].joins for run in runs if run.is_graph]
         unique = [name for name in names if name.startswith("unique")]
         assert len(unique) == len(set(unique)), f"these are open: {sorted(unique)}"
         leased = sum(
@@ -160,9 +169,21 @@ class Oracle:
             if run.state[node] == NodeState.READY
         )
         assert ready == queued, f"{ready} nodes are ready, {queued} are queued"
+        calls.check_runs(scheduler)
+        self._check_inversion(scheduler)
         for pool in core.pools.values():
             for worker in pool.workers.values():
                 assert worker.book.held <= limits.PREFETCH_MAX + pool.slots
+
+    @staticmethod
+    def _check_inversion(scheduler: Scheduler) -> None:
+        """Work is turned away for what has a limit, and a node gives way to better work once."""
+        giving = scheduler.giving
+        assert giving.denied.keys() <= giving.policy.quotas.keys()
+        assert giving.asked.keys() <= giving.denied.keys()
+        for run in scheduler.book.live.values():
+            gave = [node for _, node, event, text, _ in run.rare.events if event == "returned" and GIVES_WAY in text]
+            assert len(gave) == len({*gave}), f"nodes of run {run.no} gave way: {gave}"
 
     def final(self, user: User) -> None:
         """Everything ended: is every state explained?"""

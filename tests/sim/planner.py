@@ -82,6 +82,10 @@ class Planner:
         """Whether all that was made was ended again."""
         return not self._plans
 
+    def drop(self) -> None:
+        """Plan nothing."""
+        self._plans.clear()
+
     def begin(self, now_ns: int) -> None:
         """Plan it."""
         clock, random = self._user.world.clock, self._random
@@ -131,7 +135,7 @@ class Planner:
         schedules, live = core.scheduler.schedules, core.scheduler.book.live
         own = {run.no for run in live.values() if run.session == SESSION}
         assert set(schedules.by_run) <= own
-        assert all(live[no].rare.revived for no in own - set(schedules.by_run))
+        assert all(live[no].rare.revived for no in own - set(schedules.by_run)), "a run is forgotten"
         for name, schedule in schedules.by_name.items():
             plan = schedule.plan
             assert schedule.open == {no for no, other in schedules.by_run.items() if other == name}

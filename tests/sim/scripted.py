@@ -15,6 +15,7 @@ import orjson
 
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
+from actors.protocol.kinds import PRIORITIES
 from tests.sim.user import Submission, User, kind
 from tests.sim.workers import Chances, FakeWorker, Lease
 from tests.sim.world import World
@@ -60,6 +61,7 @@ class ScriptedUser(User):
             if each.options not in self._kinds:
                 self._kinds.append(each.options)
         self.sent_ns: dict[int, int] = {}
+        self.planner.drop()
 
     def begin(self) -> None:
         """Plan what will be submitted, after the policy."""
@@ -80,6 +82,10 @@ class ScriptedUser(User):
         if self._policy:
             queue.post(msg.Queried(self.session, POLICY_QUERY, "policy", {"change": self._policy}))
         self._greeting = queue
+
+    def class_of(self, submission: Submission) -> tuple[int, int]:
+        """The class in which a task is submitted: nothing goes down."""
+        return PRIORITIES.index(self._kinds[submission.kind_no - 1].get("priority", "normal")), 0
 
     def _task(self, submission: Submission) -> msg.TasksSubmitted:
         each, clock = self._plan[submission.seq - 1], self.world.clock

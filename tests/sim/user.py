@@ -21,6 +21,7 @@ from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
 from actors.protocol.states import NodeState
 from tests.sim.batches import AFTER_NS, BatchUser
+from tests.sim.calls import Plan
 from tests.sim.operator import Operator, sharing
 from tests.sim.planner import Planner
 
@@ -60,6 +61,7 @@ class Submission:
     rules: list[str] = field(default_factory=list)
     fails: dict[int, int] = field(default_factory=dict)
     spawns: dict[int, dict[str, Any]] = field(default_factory=dict)
+    calls: dict[int, Plan] = field(default_factory=dict)
     cancelled: set[int] = field(default_factory=set)
     cancelled_all: bool = False
     due_ns: int = 0
@@ -112,6 +114,7 @@ class User:
         self.lower_after = [lowers.choice((0, 0, 1, 2)) for _ in PRIORITIES]
         """From which retry on tasks of a class go down."""
         self.batches = BatchUser(self, world.seed)
+        self._calls = Random(f"calls {world.seed}")
         self._keys = Random(f"keys {world.seed}")
         self._plain = 0
         self._sent = 0
@@ -196,6 +199,10 @@ class User:
                 if mended:
                     submission.fails.clear()
 
+    def class_of(self, submission: Submission) -> tuple[int, int]:
+        """The class in which a task is submitted, and from which retry on it goes down; 0: never."""
+        return submission.kind_no - 1, self.lower_after[submission.kind_no - 1]
+
     def ask(self, question: msg.Queried) -> None:
         """Ask the engine that is there now, if one is."""
         if self._queue is not None:
@@ -228,6 +235,8 @@ class User:
                     "deps": [[], [0]],
                     "items": [[1], [2]],
                 }
+            if self._calls.random() < (0.03 if what == "graph" else 0.05):
+                submission.calls[node] = Plan.draw(self._calls)
         return submission
 
     def _invent_graph(self, seq: int) -> Submission:

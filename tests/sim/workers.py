@@ -15,7 +15,7 @@ granted again before is an error of the pool.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -54,6 +54,8 @@ class Lease:
     item: Any
     batch: int = 0
     claimed_wall_ns: int = 0
+    outcomes: Sequence[Any] = ()
+    """How its calls ended, where it goes on."""
 
 
 class FakeWorker:
@@ -116,8 +118,10 @@ class FakeWorker:
         """Work arrives."""
         for effect in effects:
             for i, node in enumerate(effect.nodes):
-                attempt = effect.attempts[i] if effect.attempts else 1
-                lease = Lease(effect.serial + i, effect.run, effect.kind, node, attempt, effect.items[i], effect.batch)
+                attempt: Any = effect.attempts[i] if effect.attempts else 1
+                number, outcomes = attempt if isinstance(attempt, list) else (attempt, ())
+                lease = Lease(effect.serial + i, effect.run, effect.kind, node, number, effect.items[i], effect.batch)
+                lease.outcomes = outcomes
                 self._lanes[effect.kind.priority].append(lease)
         self._newest = effect.serial + len(effect.nodes) - 1
         self._go_on()
@@ -231,6 +235,12 @@ class FakeWorker:
             raw = orjson.dumps([lease.serial, lease.run.no, lease.node, block])
             self._post(msg.WorkerSpawned(self.number, lease.serial, block, raw))
             self._finish_again(lease, value)
+        elif what == "waits":
+            raw = orjson.dumps([lease.serial, lease.run.no, lease.node, value])
+            self._post(msg.WorkerSpawned(self.number, lease.serial, orjson.loads(raw)[3], raw))
+            failure = {"kind": "waits", "type": "", "message": "", "traceback": ""}
+            row = [lease.serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]
+            self._post(msg.WorkerFailed(self.number, [row], self.passed))
         else:
             failure = {"kind": what, "type": "builtins.ValueError", "message": str(value), "traceback": ""}
             row = [lease.serial, lease.run.no, lease.node, self.started_ns, self._clock.now_ns, failure]

@@ -349,3 +349,25 @@ def test_what_a_further_call_finds(way: str, state: str) -> None:
     if state == "delayed":
         rig.later(2 * S)
         assert given(rig) == ([8] if way == "debounce" else [7])
+
+
+def test_a_unique_task_does_not_go_again_beside_another_of_its_key() -> None:
+    rig = rig_with_clock()
+    submit(rig, 1, unique="k")
+    rig.fail(*rig.leases()[0])
+    submit(rig, 2, unique="k")
+    assert rig.ask("rerun", run="s-1")["code"] == "MS134"
+    ((worker, serial, _),) = rig.leases()
+    rig.succeed(worker, serial, 0, run=2)
+    assert rig.ask("rerun", run="s-1") == {"count": 1}
+
+
+def test_a_unique_task_that_goes_again_is_joined() -> None:
+    rig = rig_with_clock()
+    submit(rig, 1, unique="k")
+    rig.fail(*rig.leases()[0])
+    assert rig.ask("rerun", run="s-1") == {"count": 1}
+    submit(rig, 2, unique="k")
+    assert len(rig.leases()) == 1
+    assert rig.told("D")[-1][:2] == [2, "s-1"]
+    assert [*recovered(rig, WALL).book.known] == ["unique:k"]

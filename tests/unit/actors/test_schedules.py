@@ -340,3 +340,17 @@ def test_what_cannot_be_is_refused_with_all_problems() -> None:
         answer = rig.put(**wrong)
         assert word in answer.get("message", "")
     assert [row["name"] for row in rig.ask("schedules")["rows"]] == ["job"]
+
+
+def test_a_run_that_somebody_has_go_again_holds_up_no_due_time_also_after_a_restart() -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *", overlap="skip")
+    rig.until(NEXT)
+    rig.end_one(0, fails=True)
+    (failed,) = rig.runs()
+    assert rig.ask("rerun", run=failed) == {"count": 1}
+    assert rig.open() == [failed]
+    for each in (rig, rig.again()):
+        assert each.core.scheduler.schedules.by_run == {}
+        each.until(NEXT + MINUTE)
+        assert len(each.open()) == 2

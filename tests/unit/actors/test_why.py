@@ -98,7 +98,11 @@ def submit(rig: Rig, seq: int, **options: Any) -> None:
         ({"paused": ["tenant:acme"]}, {"tenant": "acme"}, "tenant:acme is paused"),
         ({"paused": ["tenant:"]}, {}, "tenant: (the default tenant) is paused"),
         ({"paused": ["rate:api"]}, {"rate_key": "api"}, "rate:api is paused"),
-        ({"quotas": {"class:normal": 1}}, {"tenant": "acme"}, "1 of 1 places of class:normal are taken"),
+        (
+            {"quotas": {"class:normal": 1}},
+            {"tenant": "acme"},
+            "1 of 1 places of class:normal are taken, by node 0 of run s-1 (normal)",
+        ),
     ],
 )
 def test_what_would_not_start_is_told_while_no_worker_has_room(

@@ -23,6 +23,7 @@ NUMBERS = {
     "DEBOUNCE": 15,
     "SCHEDULE": 14,
     "DEAD": 17,
+    "LENT": 18,
 }
 
 

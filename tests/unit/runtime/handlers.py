@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from runtime import Retry, TaskContext, TaskRegistry
-from runtime.errors import SkipNode
+from runtime.errors import SkipNode, TaskFailed
 
 tasks = TaskRegistry()
 
@@ -222,3 +222,23 @@ def mendable(x: int) -> int:
     if not MENDED.is_set():
         raise ValueError("broken")
     return x
+
+
+def fib(ctx: TaskContext, n: int) -> int:
+    return n if n < 2 else ctx.call(fib, n - 1) + ctx.call(fib, n - 2)
+
+
+def refuse(text: str) -> int:
+    raise ValueError(text)
+
+
+async def asks_in_vain(ctx: TaskContext) -> str:
+    """Asks for three, of which one fails."""
+    asked = [ctx.ask(add_one, 1), ctx.ask(refuse, "no number"), ctx.ask(add_one, 2)]
+    found = ctx.gather(*asked, return_exceptions=True)
+    assert found[::2] == [2, 3]
+    try:
+        await asked[1]
+    except TaskFailed as failed:
+        return f"{type(failed.__cause__).__name__}: {failed.__cause__}"
+    return "nothing failed"

@@ -46,6 +46,15 @@ def test_more_is_skipped_than_fits_into_a_turn() -> None:
         assert run.status().counts.skipped == 3 * limits.WAVE_EDGES_MAX
 
 
+def test_tasks_call_tasks() -> None:
+    with inline_runtime() as rt:
+        assert rt.submit(handlers.fib, 8).result(10) == 21
+        flow = Flow()
+        flow.add(handlers.fib, 2)
+        assert [node.parents for node in rt.run(flow, timeout=10).nodes()] == [(1, 2), (), ()]
+        assert rt.submit(handlers.asks_in_vain).result(10) == "ValueError: no number"
+
+
 @pytest.mark.slow
 def test_a_whole_runtime_in_a_folder_that_is_removed() -> None:
     with temporary_runtime(handlers.tasks, node_types=None) as rt:
