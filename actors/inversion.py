@@ -94,8 +94,9 @@ def _ask(workers: list[PoolWorker], scope: str, class_: int, count: int, *, agai
         ]
         if serials:
             worker.revoking = True
-            worker.gives_way = f"{GIVES_WAY} to class {PRIORITIES[class_]}, which waits for {scope}"
-            yield fx.Revoke(worker.id, tuple(sorted(serials[:count])))
+            asked = tuple(sorted(serials[:count]))
+            worker.gives_way = (f"{GIVES_WAY} to class {PRIORITIES[class_]}, which waits for {scope}", asked)
+            yield fx.Revoke(worker.id, asked)
 
 
 def _holding(worker: PoolWorker, scope: str) -> Iterator[LeaseGroup[Run]]:

@@ -46,10 +46,11 @@ def revoked(pool: WorkerPool, message: msg.LeasesRevoked) -> None:
         return
     worker.revoking = False
     won = set(message.won)
-    if worker.gives_way:
+    cause = "taken back"
+    if worker.gives_way and worker.gives_way[1] == message.asked:  # else it is the answer to a cancel, or a drain
         worker.refused.update(serial for serial in message.asked if serial not in won)
         worker.refused_now = len(won) < len(message.asked)
-    cause, worker.gives_way = worker.gives_way or "taken back", ""
+        (cause, _), worker.gives_way = worker.gives_way, None
     give_back(pool, worker, message.won, cause)
     late: dict[int, list[int]] = {CANCEL: [], DEADLINE: []}
     for serial in message.asked:

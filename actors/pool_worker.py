@@ -74,7 +74,7 @@ class PoolWorker:
         self.progress_ns = self.idle_since_ns = now_ns
         self.busy_since_ns = 0
         self.revoking = False
-        self.gives_way = ""
+        self.gives_way: tuple[str, tuple[int, ...]] | None = None
         self.refused: set[int] = set()
         self.refused_now = False
         """Why it is asked for leases, and which of them it kept: see `actors.inversion`."""

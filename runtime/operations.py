@@ -147,7 +147,8 @@ class Operations:
             run: Its handle or id; of a single task, too.
 
         Returns:
-            A handle that waits for the new end. Where everything had succeeded, nothing runs.
+            A handle that waits for the new end. Where everything had succeeded, or another unique task of the same key
+            is open, nothing runs.
 
         Raises:
             UnknownRun: The engine no longer keeps it. RunBeingCancelled: nodes of it are still being stopped.

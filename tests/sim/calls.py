@@ -2,7 +2,8 @@
 
 - Who is told how its calls ended is told of all of them, in the order in which it made them, as they ended.
 - What was called and ended is not executed again; a caller is executed only while nothing that it called is open.
-- Between the actors: a waiting caller waits for something, and nothing goes on that a cancelled caller had called.
+- Between the actors: a waiting caller waits for something, and nothing goes on that a caller had called which was
+  cancelled, or whose deadline passed.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ def _check_caller(run: Run, caller: int, open_: list[int]) -> None:
     where = f"node {caller} of run {run.no}"
     if state == NodeState.PENDING:
         assert open_ or run.wave or run.waits[caller], f"{where} waits for nothing"
-    elif state == NodeState.CANCELLED:
+    elif state in (NodeState.CANCELLED, NodeState.FAILED):
         left = [n for n in open_ if run.state[n] != NodeState.CANCELLING]
-        assert not left or run.wave, f"{where} was cancelled, and {left}, which it called, go on"
+        assert not left or run.wave, f"{where} ended while it waited, and {left}, which it called, go on"
     else:
         assert not open_, f"{where} is {state}, and {open_}, which it called, have not ended"

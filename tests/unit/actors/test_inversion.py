@@ -95,6 +95,20 @@ def test_equals_and_better_ones_are_left_where_they_are() -> None:
     assert rig.taken(fx.Revoke) == []
 
 
+def test_what_a_drain_takes_back_meanwhile_has_not_given_way() -> None:
+    rig = rig_with(prefetch=3)
+    worker, serial = behind_another(rig)
+    submit(rig, 3, priority="high", **PRINTER)
+    assert len(rig.taken(fx.Revoke)) == 1
+    rig.ask("held", scopes=["key:printer"], take_back=True)
+    submit(rig, 4)
+    ((_, other, _),) = rig.leases()
+    rig.say(msg.LeasesRevoked(worker, (other,), (other,)))
+    rig.say(msg.LeasesRevoked(worker, (serial,), (serial,)))
+    runs = rig.core.scheduler.book.live
+    assert [no for no, run in runs.items() if run.rare.gave_way] == [2]
+
+
 def test_a_node_gives_way_once() -> None:
     rig = rig_with(prefetch=2)
     worker, serial = behind_another(rig)
