@@ -26,6 +26,8 @@ EXIT_CODES: Final = (
     "3 environment (state folder, disk, damaged log); 70 a bug of ours; 130 interrupted"
 )
 
+NUMBERS: Final = frozenset({"burst", "least", "limit", "most", "per_second", "weight"})
+"""Arguments of the commands that change who runs next which are numbers, or none."""
 NEEDS_ENGINE: Final = (
     "In force, and durable, when the command ends; it holds when the folder is opened again. Needs a running engine."
 )
@@ -104,14 +106,32 @@ def _add_control(commands: Any) -> None:
         ("resume", _resume, "end pauses", (("scope", "as it was paused"),)),
         ("quota", _quota, "set how many tasks of a scope run at once", (("scope", scope), ("limit", "or none"))),
         ("weight", _weight, "set how many turns a tenant gets", (("tenant", "its name"), ("weight", "or none, for 1"))),
+        (
+            "rate",
+            _rate,
+            "set how often tasks of a rate key start",
+            (("key", "the rate key"), ("per_second", "or none"), ("burst", "how many at once after a pause")),
+        ),
+        (
+            "share",
+            _share,
+            "set what a priority class has of the slots",
+            (
+                ("class_", "of realtime, high, normal, low"),
+                ("least", "part kept for it, or none"),
+                ("most", "its bound"),
+            ),
+        ),
         ("unschedule", _unschedule, "end a schedule; its runs go on", (("name", "its name"),)),
     ):
         options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}. {NEEDS_ENGINE}")
         options.add_argument("state", type=Path, metavar="STATE", help="state folder that a running program has open")
         for argument, meaning in arguments:
             several = "+" if command in (_pause, _resume) else None
-            kind = _number if argument in ("limit", "weight") else str
-            options.add_argument(argument, metavar=argument.upper(), help=meaning, type=kind, nargs=several)
+            several = "?" if argument in ("burst", "most") else several
+            kind = _number if argument in NUMBERS else str
+            name = argument.strip("_").upper()
+            options.add_argument(argument, metavar=name, help=meaning, type=kind, nargs=several, default=1)
         options.add_argument("--json", action="store_true", help="one JSON object instead of text")
         options.set_defaults(command=command)
 
@@ -241,3 +261,13 @@ def _quota(arguments: argparse.Namespace, console: Console) -> Exit:
 
 def _weight(arguments: argparse.Namespace, console: Console) -> Exit:
     return _change(arguments, console, {"weights": {arguments.tenant: arguments.weight}})
+
+
+def _rate(arguments: argparse.Namespace, console: Console) -> Exit:
+    rate = None if arguments.per_second is None else [arguments.per_second, arguments.burst]
+    return _change(arguments, console, {"rates": {arguments.key: rate}})
+
+
+def _share(arguments: argparse.Namespace, console: Console) -> Exit:
+    share = None if arguments.least is None else [arguments.least, arguments.most]
+    return _change(arguments, console, {"shares": {arguments.class_: share}})

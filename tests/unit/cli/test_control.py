@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime import NodeType, Runtime, Scheduling
+from runtime import NodeType, Rate, Runtime, Scheduling, Share
 from runtime.cli import main
 from runtime.cli.control import policy_lines
 from runtime.cli.exits import Exit
@@ -26,12 +26,18 @@ def test_a_running_engine_is_changed_from_outside(tmp_path: Path, capsys: pytest
         assert main(["resume", str(state), "class:low"]) == Exit.OK
         assert main(["quota", str(state), "key:printer", "2"]) == Exit.OK
         assert main(["weight", str(state), "acme", "none"]) == Exit.OK
+        assert main(["rate", str(state), "api", "10", "5"]) == main(["rate", str(state), "mail", "0.5"]) == Exit.OK
+        assert main(["share", str(state), "low", "0.1", "0.4"]) == main(["share", str(state), "high", "0.2"]) == Exit.OK
+        assert main(["share", str(state), "realtime", "none"]) == Exit.OK
         capsys.readouterr()
         assert main(["weight", str(state), "", "0.5", "--json"]) == Exit.OK
         told = json.loads(capsys.readouterr().out)
         assert told["policy"]["weights"] == {"": 0.5}
         stands = rt.scheduling()
         assert (stands.paused, stands.quotas, stands.weights) == (("tenant:acme",), {"key:printer": 2}, {"": 0.5})
+        assert stands.rates == {"api": Rate(10.0, burst=5), "mail": Rate(0.5)}
+        assert stands.shares == {"low": Share(0.1, 0.4), "high": Share(0.2)}
+        assert main(["share", str(state), "low", "0.9"]) == Exit.USAGE
         assert main(["pause", str(state), "type:gpu"]) == Exit.USAGE
         assert "no node type 'gpu'" in capsys.readouterr().err
     assert not (state / "commands").exists()
