@@ -16,7 +16,7 @@ from actors.policy.scopes import RATE
 from actors.pool_size import held_back
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.moments import moment
-from actors.protocol.states import NodeState
+from actors.protocol.states import NodeState, WorkerState
 from actors.protocol.words import counted
 from actors.run import Run
 from actors.state_column import (
@@ -32,6 +32,7 @@ from actors.state_column import (
 
 if TYPE_CHECKING:
     from actors.core import EngineCore
+    from actors.pool import WorkerPool
 
 PARENTS_SHOWN_MAX: Final = 5
 
@@ -147,13 +148,28 @@ class Reasons:
         busy = sum(1 for worker in pool.workers.values() if worker.book.held)
         text = (
             f"it is ready: {waiting} for node type {kind.node_type!r}{_place(place)}; "
-            f"busy workers: {busy} of {len(pool.workers)}"
+            f"busy workers: {busy} of {len(pool.workers)}{self._start(pool, place)}"
         )
         if pool.wanted:
             text += f"; {counted(pool.wanted, 'worker starts', 'workers start')}"
         elif kept := held_back(pool):
             text += f"; no worker is added: {kept}"
         return text + self._expiry(run, node)
+
+    def _start(self, pool: WorkerPool, place: Position | None) -> str:
+        """When it is likely to start: what comes before it, by the usual duration of the pool's tasks.
+
+        Before it come better classes, and of its own class as many turns of others as tasks of its own. What is
+        submitted later, and overtakes, is not foreseen; nor are workers that are yet to be added.
+        """
+        slots = pool.slots * sum(worker.state is WorkerState.READY for worker in pool.workers.values())
+        if place is None or not slots or not pool.average_ns:
+            return ""
+        counts = self._core.scheduler.ready[pool.name].counts()
+        turns = place.ahead_in_flow * (place.flows_before + 1) + place.flows_before
+        before = sum(counts[: place.class_]) + min(counts[place.class_] - 1, turns) + pool.held()
+        seconds = before * pool.average_ns / slots / 1e9
+        return f"; it is likely to start {f'in {seconds:,.0f} s' if seconds >= 1 else 'within a second'}"
 
     def _of_held(self, run: Run, node: int) -> str:
         """What is leased is held by a worker; inline, where there are none, it is only known what runs."""

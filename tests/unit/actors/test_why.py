@@ -160,3 +160,13 @@ def test_a_class_that_was_set_is_told_whatever_it_waits_for() -> None:
     rig.say(msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
     assert rig.ask("priority", run="s-3", priority="high") == {"changed": True}
     assert rig.ask("why", run="s-3")["text"].endswith("; its priority was set to high")
+
+
+@pytest.mark.parametrize(("number", "when"), [(5, "within a second"), (2_000, "in 50 s"), (4_000, "in 100 s")])
+def test_the_likely_start_follows_from_what_is_before_and_how_long_it_takes(number: int, when: str) -> None:
+    """Two workers and tasks of 50 ms: forty a second."""
+    rig = Rig(node_type(workers_min=2, workers_max=2, prefetch=1))
+    rig.submit(4_001)
+    assert "likely" not in rig.ask("why", run="s-4000")["text"], "nothing was measured yet"
+    rig.core.pools["default"].average_ns = 50e6
+    assert rig.ask("why", run=f"s-{number}")["text"].endswith(f"; it is likely to start {when}")
