@@ -1,4 +1,4 @@
-"""All scenarios, in the order in which they run and are reported."""
+"""All scenarios, in the order in which they run and are reported. Those before `MixedScenario` are about speed."""
 
 from __future__ import annotations
 
@@ -46,17 +46,24 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     PollingScenario(),
     ScaleScenario(),
 )
+NEXT: Final = "next"
+ALL: Final = "all"
 
 
 def named(names: list[str]) -> list[Scenario]:
-    """The scenarios of these names, in the order given; all of them for an empty list.
+    """The scenarios of these names, in the order given; for an empty list those about speed, which take under a minute.
+
+    Two names stand for several: "next" for those about who runs next, "all" for all.
 
     Raises:
         BenchError: A name is unknown; says which are known, and which was probably meant.
     """
     by_name = {scenario.name: scenario for scenario in SCENARIOS}
+    first = next((at for at, scenario in enumerate(SCENARIOS) if isinstance(scenario, MixedScenario)), len(SCENARIOS))
+    groups = {NEXT: SCENARIOS[first:], ALL: SCENARIOS}
     if not names:
-        return list(SCENARIOS)
+        return list(SCENARIOS[:first])
+    names = [each for name in names for each in ([s.name for s in groups[name]] if name in groups else [name])]
     for name in names:
         if name not in by_name:
             close = get_close_matches(name, by_name, n=1)

@@ -105,7 +105,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"scenarios:\n{known}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="what to run (default: all)")
+    parser.add_argument(
+        "scenarios",
+        nargs="*",
+        metavar="SCENARIO",
+        help="scenarios; next: those about who runs next; all (default: those about speed)",
+    )
     parser.add_argument("--tasks", type=_whole(TASKS_MAX), metavar="N", help="size; what it counts is said below")
     parser.add_argument(
         "--workers", type=_whole(WORKERS_MAX), metavar="W", help="worker processes (default: one per core)"

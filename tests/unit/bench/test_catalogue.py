@@ -20,8 +20,11 @@ def test_every_scenario_says_what_a_task_is_and_has_two_sizes() -> None:
         assert 1 <= scenario.tasks_smoke <= scenario.tasks_default
 
 
-def test_no_name_means_all() -> None:
-    assert catalogue.named([]) == list(catalogue.SCENARIOS)
+def test_no_name_means_those_about_speed_and_others_are_asked_for() -> None:
+    speed, who_is_next = catalogue.named([]), catalogue.named(["next"])
+    assert [speed[-1].name, who_is_next[0].name] == ["metg", "mixed"]
+    assert speed + who_is_next == catalogue.named(["all"]) == list(catalogue.SCENARIOS)
+    assert [scenario.name for scenario in catalogue.named(["next", "map", "fair"])][-2:] == ["scale", "map"]
 
 
 def test_names_in_the_order_given_each_once() -> None:
