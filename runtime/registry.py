@@ -26,7 +26,7 @@ from runtime.batch import Batch, BatchingDecorator, call_of_one
 from runtime.checks import SECONDS_MAX, is_one_of, is_whole
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, Payloads, Priority, Retry
 from runtime.reference import reference_of, refuse_unstorable
-from runtime.times import DEADLINE_RULE, EXPIRY_RULE, WAIT_RULE, is_expiry, is_wait
+from runtime.times import DEADLINE_RULE, EXPIRY_RULE, SPAN_RULE, WAIT_RULE, is_expiry, is_wait
 from runtime.units import NS_PER_S, seconds_to_ns
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
@@ -111,7 +111,7 @@ class TaskOptions:
             object.__setattr__(self, "retry", Retry(max_attempts=self.retry))
         checks = (
             (is_name(self.node_type), f"node_type: {NAME_RULE}"),
-            (self.timeout is None or is_expiry(self.timeout), f"timeout must be above 0, {WAIT_RULE}"),
+            (self.timeout is None or is_expiry(self.timeout), f"timeout must be {SPAN_RULE}"),
             (self.grace is None or is_wait(self.grace), f"grace must be {WAIT_RULE}"),
             (
                 self.retry is None or isinstance(self.retry, Retry),

@@ -17,7 +17,8 @@ from actors.policy.scopes import name_problem
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.states import FailureKind
 
-KINDS: Final = tuple(str(kind) for kind in FailureKind if kind not in (FailureKind.CANCELLED, FailureKind.SKIPPED))
+_NO_FAILURES: Final = frozenset({FailureKind.CANCELLED, FailureKind.SKIPPED, FailureKind.WAITS})
+KINDS: Final = tuple(str(kind) for kind in FailureKind if kind not in _NO_FAILURES)
 """How a dead letter may have failed."""
 FIELDS: Final = ("handler", "kind", "tenant", "since_ns", "run")
 
