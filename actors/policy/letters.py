@@ -1,6 +1,7 @@
 """Dead letters: which of them somebody means.
 
-A dead letter is a node that failed for good: its attempts are used up, it expired, or it took too many workers with it.
+A dead letter is a node that failed for good: its attempts are used up, it expired, its deadline passed, or it took too
+many workers with it.
 A filter names some of them by what they are; parts that are not given match all. `problems` says all that is wrong
 with one at once, so that it is refused before anything was done.
 

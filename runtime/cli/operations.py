@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -23,7 +22,7 @@ from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.control import policy_lines
 from runtime.cli.exits import Exit
-from runtime.cli.report import align
+from runtime.cli.report import align, time_text
 from runtime.host import command_socket
 from runtime.letters import DeadLetter, ask_dead, ask_each, ask_held, ask_letter
 from runtime.mail.codec import Codec
@@ -101,7 +100,7 @@ def show_letter(state: Path, letter: str, console: Console, *, as_json: bool = F
             f"letter     {found.id}",
             f"run        {found.run_id}, node {found.node_id}",
             f"task       {found.name} ({found.handler})",
-            f"failed     {_when(found.failed_ns)}, after {tries}: {found.kind}",
+            f"failed     {time_text(found.failed_ns)}, after {tries}: {found.kind}",
             f"tenant     {found.tenant or '(default tenant)'}, class {found.priority}",
             f"message    {found.error_type}{': ' if found.error_type else ''}{found.message}",
             f"arguments  {item} (as stored: {reply['shape']})",
@@ -261,10 +260,6 @@ def _row(letter: DeadLetter) -> tuple[str, ...]:
         letter.tenant or "–",
         letter.kind,
         f"{letter.attempts:,}",
-        _when(letter.failed_ns),
+        time_text(letter.failed_ns),
         f"{letter.error_type.rpartition('.')[2]}{': ' if letter.error_type else ''}{message}",
     )
-
-
-def _when(at_ns: int | None) -> str:
-    return "–" if at_ns is None else datetime.fromtimestamp(at_ns / 1e9).strftime("%Y-%m-%d %H:%M:%S")
