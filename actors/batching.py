@@ -93,9 +93,7 @@ def may_go(giving: Giving, kind: Kind, now_ns: int) -> bool:
     return until_ns is None
 
 
-def in_batches(
-    giving: Giving, node_type: str, found: Iterable[tuple[Run, Kind, Sequence[int]]], room: int
-) -> list[Piece]:
+def in_batches(giving: Giving, found: Iterable[tuple[Run, Kind, Sequence[int]]], room: int) -> list[Piece]:
     """What was taken for a worker, with the batches filled up, as far as its lease table has room for them."""
     pieces: list[Piece] = []
     by_kind: dict[Kind, list[tuple[Run, Sequence[int]]]] = {}

@@ -165,7 +165,7 @@ class Giving:
             for worker in list(left):
                 space = windows.get(worker, NO_BOUND[0]) - sum(len(piece[2]) for piece in given[worker])
                 found = self._take_part(queue, offer, room, held, min(part[worker], left[worker], space))
-                pieces = batching.in_batches(self, offer.node_type, found, space)
+                pieces = batching.in_batches(self, found, space)
                 left[worker] -= batching.units(pieces)
                 for piece in pieces:
                     _add(given[worker], piece)

@@ -23,15 +23,13 @@ from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
 from runtime.batch import Batch, BatchingDecorator, call_of_one
-from runtime.checks import SECONDS_MAX, is_one_of, is_whole
+from runtime.checks import is_one_of, is_whole
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, Payloads, Priority, Retry
 from runtime.reference import reference_of, refuse_unstorable
 from runtime.times import DEADLINE_RULE, EXPIRY_RULE, SPAN_RULE, WAIT_RULE, is_expiry, is_wait
 from runtime.units import NS_PER_S, seconds_to_ns
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
-
-TIME_RULE: Final = f"and at most {SECONDS_MAX:,.0f} seconds"
 
 P = ParamSpec("P")
 R = TypeVar("R")
