@@ -77,7 +77,7 @@ def key_problems(options: dict[str, Any]) -> list[str]:
     elif not fits(key):
         problems.append(f"idempotency_key must be a string of 1 to {KEY_BYTES_MAX} bytes")
     if key is not None and not is_number(window, 0, WINDOW_S_MAX):
-        problems.append(f"idempotency_window must be 0 to {WINDOW_S_MAX:,.0f} seconds, not {window!r}")
+        problems.append(f"idempotency_window must be 0 to {WINDOW_S_MAX:,.0f} seconds, not {window!r:.60}")
     return problems
 
 

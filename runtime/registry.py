@@ -23,7 +23,7 @@ from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
 from runtime.batch import Batch, BatchingDecorator, call_of_one
-from runtime.checks import is_one_of, is_whole
+from runtime.checks import is_one_of, is_whole, refuse
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, Payloads, Priority, Retry
 from runtime.reference import reference_of, refuse_unstorable
 from runtime.times import DEADLINE_RULE, EXPIRY_RULE, SPAN_RULE, WAIT_RULE, is_expiry, is_wait
@@ -128,9 +128,7 @@ class TaskOptions:
             (self.deadline is None or is_expiry(self.deadline), DEADLINE_RULE),
             (self.batch is None or isinstance(self.batch, Batch), "batch must be a Batch"),
         )
-        problems = [text for holds, text in checks if not holds]
-        if problems:
-            raise ConfigurationError(f"task options: {'; '.join(problems)}")
+        refuse("task options", *checks)
 
     def or_else(self, defaults: TaskOptions) -> TaskOptions:
         """These options, with the other's where these are left at what a task has without any."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
-from runtime.checks import is_number
+from runtime.checks import is_number, refuse
 from runtime.units import NS_PER_S, datetime_to_ns, seconds_to_ns
 
 TIME_OPTIONS: Final = frozenset({"delay", "due", "expires", "deadline"})
@@ -74,16 +74,14 @@ def times_of(options: dict[str, Any]) -> Times:
     delay, due, expires, deadline = (options.get(name) for name in ("delay", "due", "expires", "deadline"))
     ends_at = deadline if isinstance(deadline, datetime) else None
     checks = (
-        (delay is None or is_wait(delay), f"delay must be {WAIT_RULE}, not {delay!r}"),
+        (delay is None or is_wait(delay), f"delay must be {WAIT_RULE}, not {delay!r:.60}"),
         (delay is None or due is None, "delay and due exclude each other"),
         (due is None or (isinstance(due, datetime) and due.utcoffset() is not None), _due_rule(due)),
         (expires is None or is_expiry(expires), EXPIRY_RULE),
         (ends_at is None or ends_at.utcoffset() is not None, f"deadline must have a time zone; {deadline!r} has none"),
         (deadline is None or ends_at is not None or is_expiry(deadline), DEADLINE_RULE),
     )
-    problems = [text for holds, text in checks if not holds]
-    if problems:
-        raise ConfigurationError(f"submit: {'; '.join(problems)}")
+    refuse("submit", *checks)
     interval = None if ends_at is not None else deadline
     return Times(
         seconds_to_ns(delay),
