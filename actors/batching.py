@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.policy.gather import Gathered, scope_of, take_more, waiting
+from actors.policy.gather import Gathered, batch_scope, take_more, waiting
 from actors.policy.leases import LeasedBatch, LeaseGroup
 from actors.pool_worker import PoolWorker
 from actors.protocol import limits
@@ -54,7 +54,7 @@ class Batches:
     def of(self, kind: Kind) -> Gathered:
         """What is known of a kind that batches."""
         assert kind.batch is not None
-        scope = scope_of(kind)
+        scope = batch_scope(kind)
         found = self.by_scope.get(scope)
         if found is None:
             found = self.by_scope[scope] = Gathered(kind, kind.batch)
@@ -93,9 +93,7 @@ def may_go(giving: Giving, kind: Kind, now_ns: int) -> bool:
     return until_ns is None
 
 
-def in_batches(
-    giving: Giving, node_type: str, found: Iterable[tuple[Run, Kind, Sequence[int]]], room: int
-) -> list[Piece]:
+def in_batches(giving: Giving, found: Iterable[tuple[Run, Kind, Sequence[int]]], room: int) -> list[Piece]:
     """What was taken for a worker, with the batches filled up, as far as its lease table has room for them."""
     pieces: list[Piece] = []
     by_kind: dict[Kind, list[tuple[Run, Sequence[int]]]] = {}

@@ -23,6 +23,7 @@ WITH_CALLER: Final = "with who called it"
 
 
 def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
+    """Somebody asks for one: carry it out and answer, or postpone it to a turn that has time for it."""
     if scheduler.wave_edges_left <= 0:
         scheduler.postponed.append(message)
         return
@@ -55,9 +56,9 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
     if node is None:
         scheduler.wave_edges_left -= consequences.cost_of_cancel(run)
     called = calls.open_called(run, node) if node is not None and run.rare.calls else ()
-    lsn = _cancel(scheduler, run, node, f"by {message.session}")
+    lsn = _cancel_and_log(scheduler, run, node, f"by {message.session}")
     for other in called:
-        lsn = _cancel(scheduler, run, other, WITH_CALLER)
+        lsn = _cancel_and_log(scheduler, run, other, WITH_CALLER)
     scheduler.tell(message.session, "Q", [message.query_id, True, None], control=True, lsn=lsn)
     scheduler.finish_if_over(run)
     if run.wave:
@@ -66,7 +67,7 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
                 consequences.begin(scheduler, run, each)
 
 
-def _cancel(scheduler: Scheduler, run: Run, node: int | None, by: str) -> int:
+def _cancel_and_log(scheduler: Scheduler, run: Run, node: int | None, by: str) -> int:
     """Cancel a run or one node, and log that; returns the record's number."""
     leased = cancel(scheduler, run, node)
     lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased]))
@@ -92,7 +93,7 @@ def cancel_called(scheduler: Scheduler, run: Run, caller: int) -> None:
     """A caller ended while it waited: what it called and has not ended is cancelled, because nobody waits for it."""
     called = calls.open_called(run, caller) if run.rare.calls else []
     for node in called:
-        _cancel(scheduler, run, node, WITH_CALLER)
+        _cancel_and_log(scheduler, run, node, WITH_CALLER)
     scheduler.finish_if_over(run)
     if run.wave:
         for node in called:

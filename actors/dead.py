@@ -5,7 +5,7 @@ its letters go with it, so there is nothing to be moved that a crash could lose.
 of their own (`books`). A letter is named `run/number`; a single task is named as its run is.
 
     dead    {filter, from, limit}   -> {rows, next}; latest run first
-    letter  {letter}                -> {row, failure, shape, item | null, cut, state}
+    letter  {letter}                -> {row, failure, shape, item | null, cut}
     replay  {letters | filter, from} -> {count, next}          discard likewise
     rerun   {run}                   -> {count}
     held    {scopes, take_back}     -> {held}                  what workers hold of them

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from actors import batching
 from actors.batching import Batches, Piece
-from actors.guards import Guards, scope_of
+from actors.guards import Guards, breaker_scope
 from actors.policy import gather, shares
 from actors.policy.fair import NO_BOUND, FairQueue
 from actors.policy.policy import Policy
@@ -38,9 +38,6 @@ from actors.protocol.kinds import PRIORITIES, Kind
 from actors.protocol.places import joined
 from actors.run import Run
 from actors.state_column import CANCELLING, LEASED, where
-
-if TYPE_CHECKING:
-    pass
 
 PARTS: Final = 8
 """Where something may be limited, a worker gets its room in so many parts."""
@@ -168,7 +165,7 @@ class Giving:
             for worker in list(left):
                 space = windows.get(worker, NO_BOUND[0]) - sum(len(piece[2]) for piece in given[worker])
                 found = self._take_part(queue, offer, room, held, min(part[worker], left[worker], space))
-                pieces = batching.in_batches(self, offer.node_type, found, space)
+                pieces = batching.in_batches(self, found, space)
                 left[worker] -= batching.units(pieces)
                 for piece in pieces:
                     _add(given[worker], piece)
@@ -209,7 +206,7 @@ class Giving:
                 if scope in self.policy.paused:
                     return 0, scope
         if kind.batch is not None and not batching.may_go(self, kind, self._now_ns):
-            return 0, gather.scope_of(kind)
+            return 0, gather.batch_scope(kind)
         return self._admit_now(kind, wanted)
 
     def admit_more(self, kind: Kind, wanted: int) -> int:
@@ -220,14 +217,14 @@ class Giving:
         """What breakers, quotas and rates let start."""
         may = self.guards.allow(kind.node_type, wanted, self._now_ns) if self.guards.tripped else wanted
         if not may:
-            return 0, scope_of(kind.node_type)
+            return 0, breaker_scope(kind.node_type)
         count, scope = self._within_limits(kind, may)
         if count < may:
             self.guards.unused(kind.node_type, may - count)
             if scope in self.policy.quotas:
                 self._deny(scope, kind.priority, may - count)
         elif may < wanted:
-            scope = scope_of(kind.node_type)
+            scope = breaker_scope(kind.node_type)
         return count, scope
 
     def _deny(self, scope: str, class_: int, count: int) -> None:
@@ -261,7 +258,7 @@ class Giving:
         """Nodes that were taken and not leased hold no places, and are no probes."""
         if count and kind.node_type in self.guards.tripped:
             self.guards.unused(kind.node_type, count)
-            self.release(kind.node_type, scope_of(kind.node_type), self._now_ns)
+            self.release(kind.node_type, breaker_scope(kind.node_type), self._now_ns)
         self._give_back(kind, count)
 
     def _give_back(self, kind: Kind, count: int) -> None:

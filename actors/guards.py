@@ -152,13 +152,14 @@ class Guards:
             breaker = guard.breaker
             out = 0 if breaker is None or breaker.state is not BreakerState.HALF_OPEN else breaker.out
             if len(guard.probes) != out:
-                raise InvariantBroken(f"{scope_of(guard.name)}: {out} probes are out, known are {guard.probes}")
+                raise InvariantBroken(f"{breaker_scope(guard.name)}: {out} probes are out, known are {guard.probes}")
             for no, node in guard.probes:
                 if no not in live or live[no].state[node] not in (LEASED, CANCELLING):
-                    raise InvariantBroken(f"{scope_of(guard.name)}: node {node} of run {no} is no probe, nobody has it")
+                    scope = breaker_scope(guard.name)
+                    raise InvariantBroken(f"{scope}: node {node} of run {no} is no probe, nobody has it")
 
 
-def scope_of(node_type: str) -> str:
+def breaker_scope(node_type: str) -> str:
     """Under which scope its work waits while its breaker lets none through."""
     return f"{BREAKER}:{node_type}"
 
@@ -195,9 +196,9 @@ def _ended(scheduler: Scheduler, run: Run, node_type: str, nodes: Sequence[int],
         return
     until_ns = guard.breaker.until_ns(now_ns)
     if until_ns is None:  # closed, or there may be room for a probe
-        scheduler.giving.release(node_type, scope_of(node_type), now_ns)
+        scheduler.giving.release(node_type, breaker_scope(node_type), now_ns)
     else:
-        scheduler.giving.due.set(scope_of(node_type), until_ns)
+        scheduler.giving.due.set(breaker_scope(node_type), until_ns)
 
 
 def retry_delay_ns(scheduler: Scheduler, kind: Kind, delay_ns: int) -> int:

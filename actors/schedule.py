@@ -1,7 +1,8 @@
 """One schedule as the engine keeps it: what it starts, up to when it was judged, and what waits for its turn.
 
-All times are of the wall clock, integer nanoseconds, but for those of `Position`: the clock by which a plan is judged,
-the monotonic one for intervals, so that setting the wall clock neither shortens nor doubles one.
+All times are of the wall clock, integer nanoseconds, but for `position_ns` and `next_ns`. Those are of the clock by
+which the plan is judged: the monotonic one for intervals, so that setting the wall clock neither shortens nor doubles
+one.
 
 Two records change it (the forms are those of `to_json` and `Judged`), and the submission of each run that it starts.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.aio_handle import answer_of
 from runtime.flow import Flow
-from runtime.schedule_calls import plan_of, words
+from runtime.schedule_calls import plan_of, requests
 from runtime.submitter_base import SubmitterBase
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class AsyncScheduleCalls(SubmitterBase):
             The schedule as it stands.
         """
         plan = plan_of(cron, every, zone, catch_up, overlap, jitter)
-        request = words().ask_schedule(self._dispatch, name, fn, args, options, plan)
-        found: ScheduleStatus = words().ScheduleStatus.of(
+        request = requests().ask_schedule(self._dispatch, name, fn, args, options, plan)
+        found: ScheduleStatus = requests().ScheduleStatus.of(
             (await answer_of(self._client, self._client.ask(*request)))["row"]
         )
         return found
@@ -64,8 +64,8 @@ class AsyncScheduleCalls(SubmitterBase):
         found: list[ScheduleStatus] = []
         first: str | None = ""
         while first is not None:
-            reply = await answer_of(self._client, self._client.ask(*words().ask_schedules(first)))
-            found += map(words().ScheduleStatus.of, reply["rows"])
+            reply = await answer_of(self._client, self._client.ask(*requests().ask_schedules(first)))
+            found += map(requests().ScheduleStatus.of, reply["rows"])
             first = reply["next"]
         return found
 
@@ -78,4 +78,4 @@ class AsyncScheduleCalls(SubmitterBase):
         Returns:
             False: there is none of this name.
         """
-        return bool((await answer_of(self._client, self._client.ask(*words().ask_unschedule(name))))["changed"])
+        return bool((await answer_of(self._client, self._client.ask(*requests().ask_unschedule(name))))["changed"])

@@ -13,18 +13,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, overload
 
 from actors.protocol.errors import ConfigurationError
-from actors.protocol.kinds import is_batch
 from actors.protocol.limits import BATCH_MAX, BATCH_WAIT_NS_MAX
+from runtime.checks import is_number, is_whole, refuse
+from runtime.units import NS_PER_S
 
 if TYPE_CHECKING:
     from runtime.registry import Task
 
 T = TypeVar("T")
 U = TypeVar("U")
-_NS_PER_S: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +44,22 @@ class Batch:
     max_wait: float = 0.05
 
     def __post_init__(self) -> None:
-        wait: object = self.max_wait
-        number = isinstance(wait, int | float) and not isinstance(wait, bool)
-        wait_fits = number and 0 <= self.max_wait <= BATCH_WAIT_NS_MAX / _NS_PER_S
-        problems = []
-        if not is_batch(self.max_size, 0):
-            problems.append(f"max_size must be a whole number from 1 to {BATCH_MAX:,}, not {self.max_size!r:.60}")
-        if not wait_fits:
-            most = BATCH_WAIT_NS_MAX // _NS_PER_S
-            problems.append(f"max_wait must be a number of seconds from 0 to {most:,}, not {self.max_wait!r:.60}")
-        if problems:
-            raise ConfigurationError(f"Batch: {'; '.join(problems)}")
+        most = BATCH_WAIT_NS_MAX / NS_PER_S
+        refuse(
+            "Batch",
+            (
+                is_whole(self.max_size, 1, BATCH_MAX),
+                f"max_size must be a whole number from 1 to {BATCH_MAX:,}, not {self.max_size!r:.60}",
+            ),
+            (
+                is_number(self.max_wait, 0, most),
+                f"max_wait must be 0 to {most:,.0f} seconds, not {self.max_wait!r:.60}",
+            ),
+        )
 
     def to_wire(self) -> list[int]:
         """As the engine reads it: size, and wait in nanoseconds."""
-        return [self.max_size, int(self.max_wait * _NS_PER_S)]
+        return [self.max_size, int(self.max_wait * NS_PER_S)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class NodeType:
             ),
             (
                 is_number(self.cooldown, 0, _COOLDOWN_MAX_S, above=True),
-                f"cooldown must be above 0 and at most {_COOLDOWN_MAX_S:,.0f} s",
+                f"cooldown must be above 0 and at most {_COOLDOWN_MAX_S:,.0f} seconds",
             ),
         )
 
@@ -278,7 +278,10 @@ class RuntimeConfig:
             "Runtime",
             (all(isinstance(n, NodeType) for n in given), f"node_types must be NodeType objects, not {given!r:.80}"),
             (len(set(names)) == len(names), f"node types must have different names, not {names}"),
-            (is_one_of(self.durability, get_args(Durability)), f"durability must be one of {get_args(Durability)}"),
+            (
+                is_one_of(self.durability, get_args(Durability)),
+                f"durability must be one of {', '.join(get_args(Durability))}",
+            ),
             (is_one_of(self.missing_handler, get_args(MissingHandler)), "missing_handler must be 'park' or 'fail'"),
             (isinstance(self.retention, Retention), f"retention must be a Retention, not {self.retention!r:.60}"),
             (known, f"scheduling must be a Scheduling, not {self.scheduling!r:.60}"),

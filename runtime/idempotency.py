@@ -10,11 +10,11 @@ another process.
 from __future__ import annotations
 
 import hashlib
-import math
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
 from runtime.calls import UnwrittenBlobs
+from runtime.checks import is_number
 from runtime.units import NS_PER_S
 
 KEY_OPTIONS: Final = frozenset({"idempotency_key", "idempotency_window"})
@@ -76,8 +76,8 @@ def key_problems(options: dict[str, Any]) -> list[str]:
             problems.append("idempotency_window needs an idempotency_key")
     elif not fits(key):
         problems.append(f"idempotency_key must be a string of 1 to {KEY_BYTES_MAX} bytes")
-    if key is not None and not _is_window(window):
-        problems.append(f"idempotency_window must be 0 to {WINDOW_S_MAX:,.0f} seconds, not {window!r}")
+    if key is not None and not is_number(window, 0, WINDOW_S_MAX):
+        problems.append(f"idempotency_window must be 0 to {WINDOW_S_MAX:,.0f} seconds, not {window!r:.60}")
     return problems
 
 
@@ -89,9 +89,3 @@ def fits(key: object) -> bool:
         return 1 <= len(key.encode()) <= KEY_BYTES_MAX
     except UnicodeEncodeError:
         return False
-
-
-def _is_window(window: object) -> bool:
-    if isinstance(window, bool) or not isinstance(window, int | float):
-        return False
-    return math.isfinite(window) and 0 <= window <= WINDOW_S_MAX

@@ -6,10 +6,9 @@ written down in `actors.dead`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Self
 
 from actors.policy.letters import LetterFilter
@@ -19,11 +18,9 @@ from runtime.handle_base import Handle
 from runtime.host.handlers import with_results
 from runtime.mail.codec import Codec
 from runtime.mail.failure import exception_of, printable
-from runtime.units import NS_PER_S
+from runtime.units import any_to_ns, datetime_to_ns
 from runtime.views import Request
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _MESSAGE: Final = 8
 """Place of the message in a row."""
 
@@ -33,8 +30,8 @@ class DeadLetter:
     """A task, or a node of a run, that failed for good.
 
     `id` names it for `replay` and `discard`; `kind` says how it failed ("error", "timeout", "crash", "memory",
-    "payload", "no-handler", "expired"), `error_type` and `message` are those of the last attempt, `failed_ns` is when
-    it ended (wall clock). `handler` is the function's full name, `name` the task's.
+    "payload", "no-handler", "expired", "deadline"), `error_type` and `message` are those of the last attempt,
+    `failed_ns` is when it ended (wall clock). `handler` is the function's full name, `name` the task's.
     """
 
     id: str
@@ -199,6 +196,5 @@ def _since_ns(since: datetime | float | None) -> Any:
     if isinstance(since, datetime):
         if since.utcoffset() is None:
             raise ConfigurationError(f"since must have a time zone; {since!r} has none")
-        return (since - _EPOCH) // _MICROSECOND * 1000
-    fits = isinstance(since, int | float) and not isinstance(since, bool) and math.isfinite(since)
-    return int(since * NS_PER_S) if fits else since  # type: ignore[operator]  # it is a number
+        return datetime_to_ns(since)
+    return any_to_ns(since)

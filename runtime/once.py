@@ -8,12 +8,12 @@ content. Options (priority, timeout, times, ...) are no part of it.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.protocol.errors import ConfigurationError
 from runtime.calls import UnwrittenBlobs
+from runtime.checks import is_number
 from runtime.idempotency import KEY_BYTES_MAX, KEY_OPTIONS, Key, digest_of, fits, key_of, key_problems
 from runtime.times import WAIT_S_MAX, Times
 from runtime.units import NS_PER_S
@@ -108,9 +108,7 @@ def _debounce_problems(options: dict[str, Any]) -> list[str]:
 
 
 def _is_wait(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and 0.001 <= value <= WAIT_S_MAX
+    return is_number(value, 0.001, WAIT_S_MAX)
 
 
 def debounced_columns(once: Debounce, times: Times, ends: Sequence[int | None]) -> list[int | None]:

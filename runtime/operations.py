@@ -43,9 +43,9 @@ class Operations:
         since: datetime | float | None = None,
         run: SyncHandle | str | None = None,
     ) -> Iterator[DeadLetter]:
-        """What has failed for good: tasks and nodes whose attempts are used up, that expired, or that took their
-        workers with them. Asked for page by page. Their runs are kept beside those of `Retention`, up to
-        `limits.LETTER_RUNS_MAX` and the bounds that follow it; then the oldest go.
+        """What has failed for good: tasks and nodes whose attempts are used up, that expired, whose deadline passed, or
+        that took their workers with them. Asked for page by page. Their runs are kept beside those of `Retention`, up
+        to `limits.LETTER_RUNS_MAX` and the bounds that follow it; then the oldest go.
 
         Args:
             handler: Pattern for the function ("shop.mail:*") or the task's name; * and ? as in a shell.

@@ -23,15 +23,13 @@ from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
 from runtime.batch import Batch, BatchingDecorator, call_of_one
-from runtime.checks import SECONDS_MAX, is_one_of, is_whole
+from runtime.checks import is_one_of, is_whole, refuse
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, Payloads, Priority, Retry
 from runtime.reference import reference_of, refuse_unstorable
-from runtime.times import DEADLINE_RULE, EXPIRY_RULE, WAIT_RULE, is_expiry, is_wait
+from runtime.times import DEADLINE_RULE, EXPIRY_RULE, SPAN_RULE, WAIT_RULE, is_expiry, is_wait
 from runtime.units import NS_PER_S, seconds_to_ns
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
-
-TIME_RULE: Final = f"and at most {SECONDS_MAX:,.0f} seconds"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,7 +109,7 @@ class TaskOptions:
             object.__setattr__(self, "retry", Retry(max_attempts=self.retry))
         checks = (
             (is_name(self.node_type), f"node_type: {NAME_RULE}"),
-            (self.timeout is None or is_expiry(self.timeout), f"timeout must be above 0, {WAIT_RULE}"),
+            (self.timeout is None or is_expiry(self.timeout), f"timeout must be {SPAN_RULE}"),
             (self.grace is None or is_wait(self.grace), f"grace must be {WAIT_RULE}"),
             (
                 self.retry is None or isinstance(self.retry, Retry),
@@ -130,9 +128,7 @@ class TaskOptions:
             (self.deadline is None or is_expiry(self.deadline), DEADLINE_RULE),
             (self.batch is None or isinstance(self.batch, Batch), "batch must be a Batch"),
         )
-        problems = [text for holds, text in checks if not holds]
-        if problems:
-            raise ConfigurationError(f"task options: {'; '.join(problems)}")
+        refuse("task options", *checks)
 
     def or_else(self, defaults: TaskOptions) -> TaskOptions:
         """These options, with the other's where these are left at what a task has without any."""

@@ -68,8 +68,8 @@ class ScheduleCalls(SubmitterBase):
         What a crash leaves behind: after the return, the schedule. Each due time starts one run, whatever crashes.
         """
         plan = plan_of(cron, every, zone, catch_up, overlap, jitter)
-        request = words().ask_schedule(self._dispatch, name, fn, args, options, plan)
-        found: ScheduleStatus = words().ScheduleStatus.of(self._client.answer_of(self._client.ask(*request))["row"])
+        request = requests().ask_schedule(self._dispatch, name, fn, args, options, plan)
+        found: ScheduleStatus = requests().ScheduleStatus.of(self._client.answer_of(self._client.ask(*request))["row"])
         return found
 
     def schedules(self) -> list[ScheduleStatus]:
@@ -81,8 +81,8 @@ class ScheduleCalls(SubmitterBase):
         found: list[ScheduleStatus] = []
         first: str | None = ""
         while first is not None:
-            reply = self._client.answer_of(self._client.ask(*words().ask_schedules(first)))
-            found += map(words().ScheduleStatus.of, reply["rows"])
+            reply = self._client.answer_of(self._client.ask(*requests().ask_schedules(first)))
+            found += map(requests().ScheduleStatus.of, reply["rows"])
             first = reply["next"]
         return found
 
@@ -95,11 +95,11 @@ class ScheduleCalls(SubmitterBase):
         Returns:
             False: there is none of this name.
         """
-        return bool(self._client.answer_of(self._client.ask(*words().ask_unschedule(name)))["changed"])
+        return bool(self._client.answer_of(self._client.ask(*requests().ask_unschedule(name)))["changed"])
 
 
-def words() -> ModuleType:
-    """What builds requests and reads answers."""
+def requests() -> ModuleType:
+    """The module that builds requests and reads answers: `runtime.schedules`."""
     from runtime import schedules  # lazy: most programs have no schedules, and none should start later for them
 
     return schedules

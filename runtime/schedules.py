@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import binascii
 import functools
-import math
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from actors.policy.recurrence import jitter_of
@@ -28,13 +27,12 @@ from runtime.dispatch import Dispatch, with_partial
 from runtime.flow import Flow
 from runtime.host.calendar import ZoneCalendar, zone_of
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, positional_names
-from runtime.units import NS_PER_S
+from runtime.units import EPOCH, NS_PER_S, any_to_ns, datetime_to_ns
 from runtime.views import Request
 
 CatchUp = Literal["latest", "none", "all"]
 Overlap = Literal["skip", "queue", "cancel", "allow"]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STAMPED: Final = re.compile(r".+@(\d{8}T\d{6})(?:\.(\d{1,9}))?Z(?:~\d+)?", re.DOTALL)
 _LARGE: Final = (
     f"the arguments of a schedule take at most {limits.SCHEDULE_BYTES_MAX:,} bytes: pass the path or key of what is "
@@ -126,7 +124,7 @@ class ScheduleStatus:
             if self.cron is None:
                 due += timedelta(seconds=self.every or 0.0)
             else:
-                due = _datetime(calendar.next_ns(self.cron, self.zone, _ns_of(due)), self.zone)
+                due = _datetime(calendar.next_ns(self.cron, self.zone, datetime_to_ns(due)), self.zone)
         return found
 
 
@@ -169,7 +167,7 @@ def ask_schedule(
         ConfigurationError: Values are out of range; all problems are named. HandlerRefused, PayloadError, ...: what it
             runs cannot be run.
     """
-    every, jitter = _nanoseconds(plan["every"]), _nanoseconds(plan["jitter"])
+    every, jitter = any_to_ns(plan["every"]), any_to_ns(plan["jitter"])
     wire = {**plan, "every_ns": every, "jitter_ns": jitter}
     del wire["every"], wire["jitter"]
     problems: list[str] = []
@@ -275,17 +273,7 @@ def _unreadable(plan: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _nanoseconds(seconds: Any) -> Any:
-    """Seconds in nanoseconds; what is no number as it is, to be judged with the rest."""
-    fits = isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds)
-    return round(seconds * NS_PER_S) if fits else seconds
-
-
 def _datetime(wall_ns: int | None, zone: str) -> datetime | None:
     if wall_ns is None:
         return None
-    return (_EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone_of(zone))
-
-
-def _ns_of(when: datetime) -> int:
-    return (when - _EPOCH) // timedelta(microseconds=1) * 1000
+    return (EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone_of(zone))

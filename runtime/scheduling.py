@@ -6,20 +6,16 @@ Times are given in seconds here; in the engine they are integer nanoseconds. Wha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import float_info
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from actors.policy.policy import Policy, node_types_in
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
 from runtime.checks import BYTES_MAX, is_number, is_whole
-
-_NS_PER_S: Final = 1_000_000_000
-_SECONDS_MAX: Final = 1e12
-"""What is longer is out of every range, and might not fit into a float as nanoseconds."""
+from runtime.units import NS_PER_S, any_to_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,7 @@ class Scheduling:
     weights: Mapping[str, float] = field(default_factory=dict)
     rates: Mapping[str, Rate] = field(default_factory=dict)
     shares: Mapping[str, Share] = field(default_factory=lambda: {"realtime": Share(least=0.2)})
-    ageing: float = limits.AGEING_NS / _NS_PER_S
+    ageing: float = limits.AGEING_NS / NS_PER_S
 
     def __post_init__(self) -> None:
         Policy.of(self.to_wire())
@@ -107,7 +103,7 @@ class Scheduling:
             "weights": _rows(self.weights),
             "rates": _rows(self.rates),
             "shares": _rows(self.shares),
-            "ageing_ns": _nanoseconds(self.ageing),
+            "ageing_ns": any_to_ns(self.ageing),
         }
 
     def strangers(self, node_types: Sequence[str]) -> list[str]:
@@ -152,7 +148,7 @@ class SchedulingStatus:
             policy["weights"],
             {key: Rate(per_s, 1.0, burst) for key, (per_s, burst) in policy["rates"].items()},
             {name: Share(*share) for name, share in policy["shares"].items()},
-            policy["ageing_ns"] / _NS_PER_S,
+            policy["ageing_ns"] / NS_PER_S,
             tuple(policy["paused"]),
             reply["waiting"],
         )
@@ -189,8 +185,3 @@ def row_of(value: Any) -> Any:
 
 def _rows(table: Any) -> Any:
     return {name: row_of(value) for name, value in table.items()} if isinstance(table, Mapping) else table
-
-
-def _nanoseconds(seconds: Any) -> Any:
-    fits = isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) <= _SECONDS_MAX
-    return int(seconds * _NS_PER_S) if fits else math.inf

@@ -7,19 +7,21 @@ deadline, whether that is one].
 
 from __future__ import annotations
 
-import math
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
-from runtime.units import NS_PER_S
+from runtime.checks import is_number, refuse
+from runtime.units import NS_PER_S, datetime_to_ns, seconds_to_ns
 
 TIME_OPTIONS: Final = frozenset({"delay", "due", "expires", "deadline"})
 WAIT_S_MAX: Final = 100 * 366 * 86_400.0
 """Longest delay and expiry: a century. More is a mistake in a unit, and has to fit into 63 bits of nanoseconds."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+WAIT_RULE: Final = f"0 to {WAIT_S_MAX:,.0f} seconds"
+SPAN_RULE: Final = f"above 0 and at most {WAIT_S_MAX:,.0f} seconds"
+EXPIRY_RULE: Final = f"expires must be {SPAN_RULE}"
+DEADLINE_RULE: Final = f"deadline must be {SPAN_RULE}"
 
 
 class Times(NamedTuple):
@@ -72,18 +74,22 @@ def times_of(options: dict[str, Any]) -> Times:
     delay, due, expires, deadline = (options.get(name) for name in ("delay", "due", "expires", "deadline"))
     ends_at = deadline if isinstance(deadline, datetime) else None
     checks = (
-        (delay is None or is_wait(delay), f"delay must be 0 to {WAIT_S_MAX:,.0f} seconds, not {delay!r}"),
+        (delay is None or is_wait(delay), f"delay must be {WAIT_RULE}, not {delay!r:.60}"),
         (delay is None or due is None, "delay and due exclude each other"),
         (due is None or (isinstance(due, datetime) and due.utcoffset() is not None), _due_rule(due)),
         (expires is None or is_expiry(expires), EXPIRY_RULE),
         (ends_at is None or ends_at.utcoffset() is not None, f"deadline must have a time zone; {deadline!r} has none"),
         (deadline is None or ends_at is not None or is_expiry(deadline), DEADLINE_RULE),
     )
-    problems = [text for holds, text in checks if not holds]
-    if problems:
-        raise ConfigurationError(f"submit: {'; '.join(problems)}")
+    refuse("submit", *checks)
     interval = None if ends_at is not None else deadline
-    return Times(_ns(delay), _moment_ns("due", due), _ns(expires), _ns(interval), _moment_ns("deadline", ends_at))
+    return Times(
+        seconds_to_ns(delay),
+        _moment_ns("due", due),
+        seconds_to_ns(expires),
+        seconds_to_ns(interval),
+        _moment_ns("deadline", ends_at),
+    )
 
 
 def tail_of(columns: list[int | None]) -> bytes:
@@ -91,21 +97,14 @@ def tail_of(columns: list[int | None]) -> bytes:
     return b"".join(b",null" if column is None else b",%d" % column for column in columns)
 
 
-WAIT_RULE: Final = f"0 to {WAIT_S_MAX:,.0f} seconds"
-EXPIRY_RULE: Final = f"expires must be above 0 and at most {WAIT_S_MAX:,.0f} seconds"
-DEADLINE_RULE: Final = f"deadline must be above 0 and at most {WAIT_S_MAX:,.0f} seconds"
-
-
 def is_expiry(value: object) -> bool:
     """Whether a task may be asked to expire, or to have ended, after this."""
-    return is_wait(value) and value > 0  # type: ignore[operator]  # it is a number
+    return is_number(value, 0, WAIT_S_MAX, above=True)
 
 
 def is_wait(value: object) -> bool:
     """Whether it is a number of seconds that somebody may wait."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and 0 <= value <= WAIT_S_MAX
+    return is_number(value, 0, WAIT_S_MAX)
 
 
 def _due_rule(due: object) -> str:
@@ -114,14 +113,10 @@ def _due_rule(due: object) -> str:
     return f"due must be a datetime with a time zone, not {type(due).__name__}"
 
 
-def _ns(seconds: float | None) -> int | None:
-    return None if seconds is None else int(seconds * NS_PER_S)
-
-
 def _moment_ns(name: str, moment: datetime | None) -> int | None:
     if moment is None:
         return None
-    at_ns = (moment - _EPOCH) // _MICROSECOND * 1000
+    at_ns = datetime_to_ns(moment)
     if at_ns > time.time_ns() + WAIT_S_MAX * NS_PER_S:
         raise ConfigurationError(f"submit: {name} must be within a century, not {moment}")
     return at_ns

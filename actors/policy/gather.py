@@ -44,7 +44,7 @@ class Gathered:
     def __init__(self, kind: Kind, rule: BatchRule) -> None:
         self.kind = kind
         self.rule = rule
-        self.scope = scope_of(kind)
+        self.scope = batch_scope(kind)
         self.pushed = 0
         self.is_open = False
 
@@ -66,7 +66,7 @@ class Gathered:
         return None if self.is_open else until_ns
 
 
-def scope_of(kind: Kind) -> str:
+def batch_scope(kind: Kind) -> str:
     """Under which scope calls of this kind wait for others."""
     return f"{BATCH}:{kind.no}"
 
@@ -98,7 +98,7 @@ def take_more(queue: FairQueue[R], kind: Kind, count: int) -> list[tuple[R, Kind
     Also those that wait for a batch; but not what is held back otherwise. It is all one turn.
     """
     queue._count_all()
-    level, scope = queue._levels[kind.priority], scope_of(kind)
+    level, scope = queue._levels[kind.priority], batch_scope(kind)
     tenant = level.tenants.get(kind.tenant)
     taken: list[tuple[R, Kind, list[int]]] = []
     for flow in () if tenant is None else [*tenant.flows.values()]:

@@ -1,6 +1,7 @@
 """Dead letters: which of them somebody means.
 
-A dead letter is a node that failed for good: its attempts are used up, it expired, or it took too many workers with it.
+A dead letter is a node that failed for good: its attempts are used up, it expired, its deadline passed, or it took too
+many workers with it.
 A filter names some of them by what they are; parts that are not given match all. `problems` says all that is wrong
 with one at once, so that it is refused before anything was done.
 
@@ -17,7 +18,8 @@ from actors.policy.scopes import name_problem
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.states import FailureKind
 
-KINDS: Final = tuple(str(kind) for kind in FailureKind if kind not in (FailureKind.CANCELLED, FailureKind.SKIPPED))
+_NO_FAILURES: Final = frozenset({FailureKind.CANCELLED, FailureKind.SKIPPED, FailureKind.WAITS})
+KINDS: Final = tuple(str(kind) for kind in FailureKind if kind not in _NO_FAILURES)
 """How a dead letter may have failed."""
 FIELDS: Final = ("handler", "kind", "tenant", "since_ns", "run")
 

@@ -138,7 +138,7 @@ def _sharing(data: dict[str, Any]) -> dict[str, Any]:
     return {**found, "rate_cost": float(cost)}
 
 
-def is_batch(size: object, wait_ns: object) -> bool:
+def _is_batch(size: object, wait_ns: object) -> bool:
     """Whether a handler can take so many calls at once, the first of which waits so long."""
     whole = isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= limits.BATCH_MAX
     return whole and isinstance(wait_ns, int) and 0 <= wait_ns <= limits.BATCH_WAIT_NS_MAX
@@ -148,7 +148,7 @@ def _batch(wire: Any) -> BatchRule | None:
     if wire is None:
         return None
     size, wait_ns = wire
-    if not is_batch(size, wait_ns):
+    if not _is_batch(size, wait_ns):
         raise ProtocolError(BATCH_RULE)
     return BatchRule(size, wait_ns)
 

@@ -7,7 +7,6 @@ that a report can carry. Ctrl-C ends a command in order, with nothing left behin
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
-from runtime.cli.operations_options import add_operations
+from runtime.cli.operations_options import add_operations, not_negative
 
 Command = Callable[[argparse.Namespace, Console], Exit]
 
@@ -150,7 +149,7 @@ def _add_run(options: argparse.ArgumentParser) -> None:
     options.add_argument("--state", type=Path, metavar="DIR", help="state folder to keep; else a temporary one")
     options.add_argument("--workers", type=_count, metavar="N", help="worker processes (default: one per core)")
     options.add_argument(
-        "--scale", type=_scale, metavar="X", help="replay: factor of the recorded runtimes (default 1)"
+        "--scale", type=not_negative, metavar="X", help="replay: factor of the recorded runtimes (default 1)"
     )
     options.add_argument("--burn", action="store_true", help="replay: use CPU instead of sleeping")
     options.add_argument(
@@ -185,16 +184,6 @@ def _number(text: str) -> float | None:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor none") from None
     return int(value) if value.is_integer() else value
-
-
-def _scale(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return value
 
 
 class _ShowVersion(argparse.Action):

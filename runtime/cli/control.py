@@ -7,7 +7,7 @@ nothing is changed: the folder's log is written by its owner only.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.host import command_socket
 from runtime.storage.folder import StateFolder
+
+Ask = Callable[[str, dict[str, Any]], Any]
+"""Puts a question with its arguments to an engine; returns the answer."""
 
 
 def change_policy(state: Path, change: Mapping[str, Any], console: Console, *, as_json: bool = False) -> Exit:
@@ -33,12 +36,25 @@ def change_policy(state: Path, change: Mapping[str, Any], console: Console, *, a
         EngineUnavailable: No engine runs there, or it does not answer. StateFolderError, ...: it is no state folder.
     """
     Policy().changed(change)
-    with StateFolder.open(state, create=False, owner=False) as folder:
-        if folder.owner_pid() is None:
-            raise EngineUnavailable(f"no engine runs on {folder.path}: open it with Runtime(...) and change it there")
-        answer = command_socket.ask(folder.path, "policy", {"change": dict(change)})
+    answer = engine_of(state)("policy", {"change": dict(change)})
     console.say(json.dumps(answer, indent=2) if as_json else policy_lines(answer))
     return Exit.OK
+
+
+def engine_of(state: Path) -> Ask:
+    """Asks the engine that has the folder open.
+
+    Args:
+        state: The state folder.
+
+    Raises:
+        EngineUnavailable: There is none. StateFolderError, ...: it is no state folder.
+    """
+    with StateFolder.open(state, create=False, owner=False) as folder:
+        if folder.owner_pid() is None:
+            raise EngineUnavailable(f"no engine runs on {folder.path}: open it with Runtime(...) and do it there")
+        path = folder.path
+    return lambda what, args: command_socket.ask(path, what, args)
 
 
 def policy_lines(answer: Mapping[str, Any]) -> list[str]:

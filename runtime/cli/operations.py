@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -18,13 +17,12 @@ from typing import Any, Final, cast
 from actors import dead
 from actors.policy.policy import Policy
 from actors.protocol import messages as msg
-from actors.protocol.errors import EngineUnavailable, WaitTimeout
+from actors.protocol.errors import WaitTimeout
 from actors.protocol.words import counted
 from runtime.cli.console import Console
-from runtime.cli.control import policy_lines
+from runtime.cli.control import Ask, engine_of, policy_lines
 from runtime.cli.exits import Exit
-from runtime.cli.report import align
-from runtime.host import command_socket
+from runtime.cli.report import align, time_text
 from runtime.letters import DeadLetter, ask_dead, ask_each, ask_held, ask_letter
 from runtime.mail.codec import Codec
 from runtime.mail.failure import exception_of
@@ -32,8 +30,6 @@ from runtime.operations import DRAIN_LOOK_MAX_S, DRAIN_LOOK_S, still_there
 from runtime.storage.folder import StateFolder
 from runtime.storage.recovery import read_runs
 from runtime.views import ask_priority, ask_why
-
-Ask = Callable[[str, dict[str, Any]], Any]
 
 MESSAGE_CHARS: Final = 60
 """Of a failure's message in the table; `dead STATE LETTER` and `--json` have all of it."""
@@ -101,7 +97,7 @@ def show_letter(state: Path, letter: str, console: Console, *, as_json: bool = F
             f"letter     {found.id}",
             f"run        {found.run_id}, node {found.node_id}",
             f"task       {found.name} ({found.handler})",
-            f"failed     {_when(found.failed_ns)}, after {tries}: {found.kind}",
+            f"failed     {time_text(found.failed_ns)}, after {tries}: {found.kind}",
             f"tenant     {found.tenant or '(default tenant)'}, class {found.priority}",
             f"message    {found.error_type}{': ' if found.error_type else ''}{found.message}",
             f"arguments  {item} (as stored: {reply['shape']})",
@@ -136,7 +132,7 @@ def for_each(
         ConfigurationError: Nothing is named. UnknownRun, MissingNode, RunBeingCancelled: as `Runtime.replay`.
         EngineUnavailable: No engine runs there.
     """
-    requests, ask, count = list(ask_each(what, letters, wanted, everything)), _engine(state), 0
+    requests, ask, count = list(ask_each(what, letters, wanted, everything)), engine_of(state), 0
     for question, args in requests:
         following: Any = args.get("from")
         while True:
@@ -163,7 +159,7 @@ def rerun(state: Path, run: str, console: Console, *, as_json: bool = False) -> 
     Raises:
         UnknownRun, RunBeingCancelled: As `Runtime.rerun`. EngineUnavailable: no engine runs there.
     """
-    reply = _engine(state)("rerun", {"run": run})
+    reply = engine_of(state)("rerun", {"run": run})
     text = f"{counted(reply['count'], 'node runs', 'nodes run')} again"
     console.say(json.dumps(reply) if as_json else text)
     return Exit.OK
@@ -184,7 +180,7 @@ def drain(state: Path, scopes: list[str], timeout: float | None, console: Consol
     """
     Policy().changed({"pause": scopes})
     deadline = None if timeout is None else time.monotonic() + timeout
-    ask = _engine(state)
+    ask = engine_of(state)
     stands = ask("policy", {"change": {"pause": scopes}})
     look_s, first = DRAIN_LOOK_S, True
     while held := ask(*ask_held(scopes, take_back=first))["held"]:
@@ -209,7 +205,7 @@ def set_priority(state: Path, run: str, priority: str, console: Console, *, as_j
     Raises:
         UnknownRun: As `Runtime.set_priority`. EngineUnavailable: no engine runs there.
     """
-    reply = _engine(state)(*ask_priority(run, priority))
+    reply = engine_of(state)(*ask_priority(run, priority))
     text = f"{run} is of class {priority} now" if reply["changed"] else f"{run} had ended before; nothing was changed"
     console.say(json.dumps(reply) if as_json else text)
     return Exit.OK
@@ -228,25 +224,16 @@ def show_why(state: Path, run: str, node: str | None, console: Console, *, as_js
     Raises:
         UnknownRun, MissingNode: There is none. EngineUnavailable: no engine runs there.
     """
-    reply = _engine(state)(*ask_why(run, node))
+    reply = engine_of(state)(*ask_why(run, node))
     console.say(json.dumps(reply) if as_json else reply["text"])
     return Exit.OK
-
-
-def _engine(state: Path) -> Ask:
-    """Asks the engine that has the folder open. Raises EngineUnavailable: there is none."""
-    with StateFolder.open(state, create=False, owner=False) as folder:
-        if folder.owner_pid() is None:
-            raise EngineUnavailable(f"no engine runs on {folder.path}: open it with Runtime(...) and do it there")
-        path = folder.path
-    return lambda what, args: command_socket.ask(path, what, args)
 
 
 def _reader(state: Path) -> Ask:
     """Asks that engine, or reads the log where there is none."""
     with StateFolder.open(state, create=False, owner=False) as folder:
         if folder.owner_pid() is not None:
-            return _engine(state)
+            return engine_of(state)
     core = cast("Any", SimpleNamespace(scheduler=read_runs(state)))
     return lambda what, args: dead.QUESTIONS[what](core, msg.Queried("", 0, what, args))
 
@@ -261,10 +248,6 @@ def _row(letter: DeadLetter) -> tuple[str, ...]:
         letter.tenant or "–",
         letter.kind,
         f"{letter.attempts:,}",
-        _when(letter.failed_ns),
+        time_text(letter.failed_ns),
         f"{letter.error_type.rpartition('.')[2]}{': ' if letter.error_type else ''}{message}",
     )
-
-
-def _when(at_ns: int | None) -> str:
-    return "–" if at_ns is None else datetime.fromtimestamp(at_ns / 1e9).strftime("%Y-%m-%d %H:%M:%S")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.policy.letters import KINDS
 from actors.protocol import limits
 from actors.protocol.kinds import PRIORITIES
+from runtime.units import datetime_to_ns
 
 if TYPE_CHECKING:
     from runtime.cli.console import Console
@@ -53,7 +54,7 @@ def add_operations(commands: Any) -> None:
     drain = _add(commands, "drain", _drain, "pause scopes and wait until nothing of them runs", "`resume` ends it.")
     drain.add_argument("scope", metavar="SCOPE", nargs="+", help="tenant:acme, key:printer, type:cpu, class:low")
     drain.add_argument(
-        "--timeout", type=_seconds, metavar="S", help="seconds to wait; the scopes stay paused after that"
+        "--timeout", type=not_negative, metavar="S", help="seconds to wait; the scopes stay paused after that"
     )
     priority = _add(commands, "priority", _priority, "give a run or task another priority class", NEEDS_ENGINE)
     priority.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
@@ -98,14 +99,15 @@ def _since(text: str) -> int:
             when = datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
         else:
             when = datetime.fromisoformat(text).astimezone(UTC)
-        return max(0, (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000)
+        return max(0, datetime_to_ns(when))
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither an age such as 90m or 2h, nor an ISO 8601 time"
         ) from None
 
 
-def _seconds(text: str) -> float:
+def not_negative(text: str) -> float:
+    """A finite number from 0 on. Raises ArgumentTypeError: it is none."""
     try:
         value = float(text)
     except ValueError:

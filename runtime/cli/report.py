@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from actors.protocol.words import counted
@@ -176,6 +177,11 @@ def duration_text(ns: int) -> str:
         if value >= 0.9995:  # what rounds to a thousand of one unit is one of the next
             return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
     return f"{ns} ns"
+
+
+def time_text(wall_ns: int | None) -> str:
+    """A time of the wall clock, in this machine's zone; a dash when there is none."""
+    return datetime.fromtimestamp(wall_ns / 1e9).strftime("%Y-%m-%d %H:%M:%S") if wall_ns else "–"
 
 
 def path_text(trace: Trace, path: Sequence[int]) -> str:

@@ -13,14 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from actors.protocol.errors import ConfigurationError, EngineUnavailable
+from actors.protocol.errors import ConfigurationError
 from actors.protocol.words import counted
 from runtime.cli.console import Console
+from runtime.cli.control import engine_of
 from runtime.cli.exits import Exit
 from runtime.cli.report import align
-from runtime.host import command_socket
 from runtime.schedules import ScheduleStatus, ask_unschedule, row_from_log
-from runtime.storage.folder import StateFolder
 from runtime.storage.recovery import read_schedules
 
 UPCOMING: Final = 3
@@ -56,10 +55,7 @@ def unschedule(state: Path, name: str, console: Console, *, as_json: bool = Fals
     Raises:
         ConfigurationError: There is none of this name. EngineUnavailable: No engine runs there.
     """
-    with StateFolder.open(state, create=False, owner=False) as folder:
-        if folder.owner_pid() is None:
-            raise EngineUnavailable(f"no engine runs on {folder.path}: open it with Runtime(...) and end it there")
-        answer: Mapping[str, Any] = command_socket.ask(folder.path, *ask_unschedule(name))
+    answer: Mapping[str, Any] = engine_of(state)(*ask_unschedule(name))
     if not answer["changed"]:
         raise ConfigurationError(f"there is no schedule {name!a:.120}")
     console.say(json.dumps(answer) if as_json else f"{name} starts nothing any more")

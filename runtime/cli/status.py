@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
-from runtime.cli.report import align, duration_text
+from runtime.cli.report import align, duration_text, time_text
 from runtime.storage.recovery import summarise
 from runtime.views import Counts
 
@@ -101,6 +100,6 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
         f"{counts.failed:,}",
         f"{counts.ready + counts.running:,}",
         f"{counts.pending:,}",
-        datetime.fromtimestamp(created / 1e9).strftime("%Y-%m-%d %H:%M:%S") if created else "–",
+        time_text(created),
         duration_text(ended - created) if created and ended else "–",
     )

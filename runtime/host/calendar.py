@@ -25,6 +25,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
+from runtime.units import NS_PER_S
 
 MACROS: Final = {
     "@yearly": "0 0 1 1 *",
@@ -39,7 +40,6 @@ YEARS_KEPT: Final = 4096
 """Years of zones whose changes are remembered: all zones for some years."""
 ZONES_KEPT: Final = 600
 """All that there are."""
-_NS_PER_S: Final = 1_000_000_000
 _S_PER_DAY: Final = 86_400
 _EPOCH: Final = datetime(1970, 1, 1)  # local time without a zone, as seconds from here
 _FIELDS_WITHOUT_SECONDS: Final = 5
@@ -74,10 +74,10 @@ class ZoneCalendar:
         place = zone_of(zone)
         find = _next_fixed if is_fixed(text) else _next_repeated
         try:
-            found = find(text, place, after_ns // _NS_PER_S)
+            found = find(text, place, after_ns // NS_PER_S)
         except (OverflowError, ValueError):  # beyond the last year that has a date
             return None
-        return None if found is None else found * _NS_PER_S
+        return None if found is None else found * NS_PER_S
 
 
 def is_fixed(text: str) -> bool:

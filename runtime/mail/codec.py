@@ -85,15 +85,6 @@ class Codec:
             encoding.undo()
             raise
 
-    def encode_each(self, values: list[Any], *, pickle: bool = False, blob_key: str = "") -> list[bytes]:
-        """The wire values of many values, each as its own text, for callers that must keep frames below a size."""
-        encoding = Encoding(self._blobs, blob_key, pickle)
-        try:
-            return [encoding.text(value, f"[{at}]") for at, value in enumerate(values)]
-        except BaseException:
-            encoding.undo()
-            raise
-
     def encode_template(
         self,
         args: tuple[Any, ...],

@@ -104,7 +104,6 @@ def test_what_is_accepted_comes_back_the_same(value: Any) -> None:
 def test_lists_come_back_the_same_whatever_is_mixed_in_them(items: list[Any]) -> None:
     codec = Codec()
     assert same(codec.decode_list(travelled(codec.encode_list(items))), items)
-    assert [codec.decode(travelled(wire)) is not codec for wire in codec.encode_each(items)] == [True] * len(items)
 
 
 @given(json_values)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.cli.report import align, analyse, critical_path, duration_text, percentile, text_report
+from runtime.cli.report import align, analyse, critical_path, duration_text, percentile, text_report, time_text
 from runtime.cli.trace import Trace
 from tests.unit.cli.traces import MS, diamond, layers, trace_of
 
@@ -147,3 +149,9 @@ def test_the_first_failure_is_shown_with_its_traceback() -> None:
     assert lines[-2] == "    line 29"
     assert "the first, task 0:" in lines
     assert len(lines) < 45
+
+
+def test_a_time_is_told_in_the_zone_of_the_machine() -> None:
+    when = datetime(2026, 11, 29, 21, 44, 12)
+    assert time_text(int(when.timestamp()) * 1_000_000_000) == "2026-11-29 21:44:12"
+    assert time_text(None) == "–"

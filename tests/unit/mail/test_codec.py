@@ -164,9 +164,6 @@ def test_the_path_leads_to_the_value() -> None:
         Codec().encode_list([1, (2,), [lock]])
     assert refused.value.path == "[2][0]"
     with pytest.raises(PayloadError) as refused:
-        Codec().encode_each([1, lock])
-    assert refused.value.path == "[1]"
-    with pytest.raises(PayloadError) as refused:
         Codec().encode_template((1,), {"k": [lock]}, index_of)
     assert refused.value.path == "kwargs['k'][0]"
 

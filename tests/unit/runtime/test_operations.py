@@ -115,6 +115,11 @@ def test_filters_are_judged_before_anything_is_asked(rt: Runtime) -> None:
         rt.dead(kind="bad", handler="", since=float("nan"))
     assert "handler" in refused.value.message
     assert "since" in refused.value.message
+    for far in (1e300, 10**400):
+        with pytest.raises(ConfigurationError, match="since must be"):
+            rt.dead(since=far)
+    with pytest.raises(ConfigurationError, match="kind must be one of"):
+        rt.dead(kind="waits")  # who waits for its calls has not failed
     with pytest.raises(ConfigurationError, match="time zone"):
         rt.dead(since=datetime.now())
     with pytest.raises(UnknownRun):
