@@ -140,7 +140,7 @@ class MissingNode(GraphError):
 
 
 class DuplicateRun(CallerError):
-    """A run with this id exists already with another definition."""
+    """A run with this id exists already, with the same definition or another one."""
 
     code = "MS120"
     hint = "choose another run_id, or attach to the existing run with rt.handle(run_id)"
