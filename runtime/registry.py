@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
 from actors.protocol import limits
-from actors.protocol.errors import CallerError, ConfigurationError, HandlerRefused
+from actors.protocol.errors import CallerError, ConfigurationError
 from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
@@ -310,7 +310,7 @@ def kind_of(
         Plain JSON, times in nanoseconds; equal dictionaries are one kind.
 
     Raises:
-        HandlerRefused: The function cannot be a handler. CallerError: A batching handler is given more than an argument.
+        HandlerRefused: The function cannot be a handler. CallerError: A batching handler is given several arguments.
     """
     fn = target.fn if isinstance(target, Task) else target
     if options is None:

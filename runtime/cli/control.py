@@ -1,4 +1,4 @@
-"""`pause`, `resume`, `quota`, `weight`, `rate`, `share`: change who runs next in a running engine, from another process.
+"""`pause`, `resume`, `quota`, `weight`, `rate`, `share`: change who runs next in a running engine, from outside of it.
 
 What is changed is durable when the command ends, and holds when the folder is opened again. Without a running engine
 nothing is changed: the folder's log is written by its owner only.
