@@ -134,9 +134,10 @@ class DuplicateNode(GraphError):
 
 
 class MissingNode(GraphError):
-    """An edge names a node that does not exist, or that belongs to another flow."""
+    """A call or an edge names a node that does not exist, or that belongs to another flow."""
 
     code = "MS113"
+    hint = "name a node by the id that it was given, or by its number where it was given none"
 
 
 class DuplicateRun(CallerError):
