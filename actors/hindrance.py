@@ -37,6 +37,12 @@ def reason(core: EngineCore, scope: str, now_ns: int) -> str:
     return f"{called} has no room"
 
 
+def paused(core: EngineCore, kind: Kind) -> str:
+    """The first scope of a node of this kind that is paused; empty when none is."""
+    pauses = core.scheduler.giving.policy.paused
+    return next((scope for scope in scopes_of(kind) if scope in pauses), "")
+
+
 def hindrance(core: EngineCore, kind: Kind, now_ns: int) -> str:
     """Why a node of this kind would be held back if a worker had room for it, in words; empty when it would not."""
     giving = core.scheduler.giving

@@ -180,7 +180,8 @@ def ask_each(
     """
     ids = list(dict.fromkeys(_id_of(letter) for letter in letters))
     if bool(ids) + bool(wanted) + bool(everything) != 1:
-        raise ConfigurationError(f"{what}: name letters, or a filter, or say everything=True; one of the three")
+        choice = "name letters, or a filter, or everything (everything=True, --all); one of the three"
+        raise ConfigurationError(f"{what}: {choice}")
     if not ids:
         return iter([(what, {"filter": wanted, "from": None})])
     step = limits.LETTERS_PER_TURN

@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, HandlerRefused
+from actors.protocol.errors import CallerError, ConfigurationError
 from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
@@ -306,7 +306,7 @@ def kind_of(
         Plain JSON, times in nanoseconds; equal dictionaries are one kind.
 
     Raises:
-        HandlerRefused: The function cannot be a handler.
+        HandlerRefused: The function cannot be a handler. CallerError: A batching handler is given several arguments.
     """
     fn = target.fn if isinstance(target, Task) else target
     if options is None:
@@ -318,7 +318,7 @@ def kind_of(
     }
     if options.batch is not None:
         if shape in ("args", "call"):
-            raise HandlerRefused(f"{reference_of(fn)} is a batching handler: a call of it has one positional argument")
+            raise CallerError(f"{reference_of(fn)} is a batching handler: a call of it has one positional argument")
         shared["batch"] = options.batch.to_wire()
     return {
         "handler": reference_of(fn),

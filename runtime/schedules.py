@@ -26,6 +26,7 @@ from runtime.calls import BlobNeeded, encode_call, graph_of_one, shape_of
 from runtime.dispatch import Dispatch, with_partial
 from runtime.flow import Flow
 from runtime.host.calendar import ZoneCalendar, zone_of
+from runtime.once import ONCE_OPTIONS
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, positional_names
 from runtime.units import EPOCH, NS_PER_S, any_to_ns, datetime_to_ns
 from runtime.views import Request
@@ -34,6 +35,7 @@ CatchUp = Literal["latest", "none", "all"]
 Overlap = Literal["skip", "queue", "cancel", "allow"]
 
 _STAMPED: Final = re.compile(r".+@(\d{8}T\d{6})(?:\.(\d{1,9}))?Z(?:~\d+)?", re.DOTALL)
+_OF_SUBMIT: Final = ONCE_OPTIONS | {"run_id", "delay", "due"}
 _LARGE: Final = (
     f"the arguments of a schedule take at most {limits.SCHEDULE_BYTES_MAX:,} bytes: pass the path or key of what is "
     "large"
@@ -256,6 +258,8 @@ def _split(fn: Callable[..., Any], options: dict[str, Any]) -> tuple[Options, di
     taken = set(options) if takes_any else names
     given = {name: value for name, value in options.items() if name in Options.__annotations__ and name not in taken}
     rest = {name: value for name, value in options.items() if name not in given}
+    if strange := sorted(name for name in rest if name in _OF_SUBMIT and name not in taken):
+        raise ConfigurationError(f"{', '.join(strange)}: for submit only; when a schedule's runs start, it says itself")
     return given, rest  # type: ignore[return-value]  # a subset of Options
 
 

@@ -229,7 +229,8 @@ class _Checks:
 
     def share(self, entry: str, value: Any) -> tuple[float, float] | None:
         pair = tuple(value) if isinstance(value, list | tuple) else ()
-        if not self.add(len(pair) == 2 and all(map(_is_number, pair)), f"shares: {entry} must be two numbers"):
+        rule = f"shares: {entry} must be two numbers: Share(least=..., most=...)"
+        if not self.add(len(pair) == 2 and all(map(_is_number, pair)), rule):
             return None
         least, most = float(pair[0]), float(pair[1])
         fits = self.add(0 <= least <= 1, f"shares: {entry} must keep 0 to 1 of the slots, not {least:g}")
@@ -251,7 +252,8 @@ class _Checks:
 
     def rate(self, entry: str, value: Any) -> tuple[float, int] | None:
         pair = tuple(value) if isinstance(value, list | tuple) else ()
-        if not self.add(len(pair) == 2, f"rates: {entry!a:.60} must be a rate and a burst"):
+        rule = f"rates: {entry!a:.60} must be a rate and a burst: Rate(count, per=..., burst=...)"
+        if not self.add(len(pair) == 2, rule):
             return None
         per_s, burst = pair
         fits = self.add(

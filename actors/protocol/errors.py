@@ -134,13 +134,14 @@ class DuplicateNode(GraphError):
 
 
 class MissingNode(GraphError):
-    """An edge names a node that does not exist, or that belongs to another flow."""
+    """A call or an edge names a node that does not exist, or that belongs to another flow."""
 
     code = "MS113"
+    hint = "name a node by the id that it was given, or by its number where it was given none"
 
 
 class DuplicateRun(CallerError):
-    """A run with this id exists already with another definition."""
+    """A run with this id exists already, with the same definition or another one."""
 
     code = "MS120"
     hint = "choose another run_id, or attach to the existing run with rt.handle(run_id)"

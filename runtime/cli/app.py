@@ -21,7 +21,7 @@ from runtime.cli.operations_options import add_operations, not_negative
 Command = Callable[[argparse.Namespace, Console], Exit]
 
 EXIT_CODES: Final = (
-    "exit codes: 0 success; 1 the run did not succeed; 2 wrong usage, file or workflow; "
+    "exit codes: 0 success; 1 the run did not succeed, or drain ran out of time; 2 wrong usage, file or workflow; "
     "3 environment (state folder, disk, damaged log); 70 a bug of ours; 130 interrupted"
 )
 

@@ -3,7 +3,7 @@
 | code | meaning |
 |---|---|
 | 0 | success |
-| 1 | the run ended, but not all of its nodes succeeded |
+| 1 | the run ended, but not all of its nodes succeeded; or `drain` ran out of time |
 | 2 | wrong usage: an option, a file, a workflow; the same command will fail again |
 | 3 | the environment: the state folder, the disk, the log is damaged |
 | 70 | a bug of ours |
@@ -18,7 +18,7 @@ import traceback
 from enum import IntEnum
 from typing import Final
 
-from actors.protocol.errors import InternalError, MainspringError
+from actors.protocol.errors import InternalError, MainspringError, WaitTimeout
 
 NAME: Final = "mainspring"
 """What messages call this program."""
@@ -43,6 +43,8 @@ def exit_code(error: BaseException) -> Exit:
     if isinstance(error, KeyboardInterrupt):
         return Exit.INTERRUPTED
     if isinstance(error, MainspringError):
+        if isinstance(error, WaitTimeout):  # the caller's by family; yet the same command may succeed later
+            return Exit.RUN_FAILED
         return _BY_FAMILY.get(error.family, Exit.BUG)
     return Exit.BUG
 

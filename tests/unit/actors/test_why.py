@@ -98,6 +98,7 @@ def submit(rig: Rig, seq: int, **options: Any) -> None:
         ({"paused": ["tenant:acme"]}, {"tenant": "acme"}, "tenant:acme is paused"),
         ({"paused": ["tenant:"]}, {}, "tenant: (the default tenant) is paused"),
         ({"paused": ["rate:api"]}, {"rate_key": "api"}, "rate:api is paused"),
+        ({"paused": ["tenant:acme"], "quotas": {"class:normal": 1}}, {"tenant": "acme"}, "tenant:acme is paused"),
         (
             {"quotas": {"class:normal": 1}},
             {"tenant": "acme"},

@@ -103,12 +103,14 @@ def test_a_scope_is_drained_and_says_why(tmp_path: Path, capsys: pytest.CaptureF
         running = rt.submit(handlers_next.around, str(runs), "first", str(gate), tenant="acme")
         held = rt.submit(handlers_next.around, str(runs), "second", tenant="acme")
         await_lines(runs, 1)
-        assert main(["drain", str(state), "tenant:acme", "--timeout", "0.1"]) == Exit.USAGE
+        assert main(["drain", str(state), "tenant:acme", "--timeout", "0.1"]) == Exit.RUN_FAILED
         assert "1 task of tenant:acme still ran" in capsys.readouterr().err
         assert main(["why", str(state), running.run_id]) == Exit.OK
         assert capsys.readouterr().out.startswith("it runs at worker")
         assert main(["why", str(state), held.run_id, "--json"]) == Exit.OK
         assert "tenant:acme is paused" in json.loads(capsys.readouterr().out)["text"]
+        assert main(["why", str(state), held.run_id, "other"]) == Exit.USAGE
+        assert "name a node by the id" in capsys.readouterr().err
         assert main(["priority", str(state), held.run_id, "high"]) == Exit.OK
         assert capsys.readouterr().out == f"{held.run_id} is of class high now\n"
         gate.touch()
@@ -131,7 +133,7 @@ def test_a_scope_is_drained_and_says_why(tmp_path: Path, capsys: pytest.CaptureF
         (["dead", "STATE", "--kind", "bad"], Exit.USAGE, "invalid choice: 'bad'"),
         (["dead", "STATE", "nobody"], Exit.USAGE, "no dead letter 'nobody'"),
         (["replay", "STATE"], Exit.USAGE, "one of the three"),
-        (["replay", "STATE", "s-1", "--all"], Exit.USAGE, "one of the three"),
+        (["replay", "STATE", "s-1", "--all"], Exit.USAGE, "--all); one of the three"),
         (["replay", "STATE", "--all"], Exit.ENVIRONMENT, "no engine runs on"),
         (["rerun", "STATE", "s-1"], Exit.ENVIRONMENT, "no engine runs on"),
         (["drain", "STATE", "acme"], Exit.USAGE, "MS101"),

@@ -10,7 +10,7 @@ import pytest
 from actors.protocol import limits
 from actors.protocol.kinds import KindTable
 from runtime import Batch, Failed, TaskRegistry
-from runtime.errors import ConfigurationError, HandlerRefused, WrongBatchResult
+from runtime.errors import CallerError, ConfigurationError, WrongBatchResult
 from runtime.host.batches import checked
 from runtime.registry import TaskOptions, kind_of
 from runtime.testing import inline_runtime
@@ -53,8 +53,9 @@ def test_the_kind_says_how_calls_are_collected() -> None:
 
 @pytest.mark.parametrize("shape", ["args", "call"])
 def test_a_call_has_one_argument(shape: str) -> None:
-    with pytest.raises(HandlerRefused, match="one positional argument"):
+    with pytest.raises(CallerError, match="one positional argument") as refused:
         kind_of(halve, shape=shape)  # type: ignore[arg-type]
+    assert refused.value.hint == "", "the handler is a good one, so nothing is said of how to define it"
 
 
 def test_called_directly_it_is_a_function_of_one() -> None:
@@ -69,7 +70,7 @@ def test_without_processes_it_works_as_with_them() -> None:
         handles = [rt.submit(halve, number) for number in range(4)]
         assert [handle.exception(timeout=10) is None for handle in handles] == [True, False, True, False]
         assert rt.submit(halve_later, 6).result(timeout=10) == 3
-        with pytest.raises(HandlerRefused, match="one positional argument"):
+        with pytest.raises(CallerError, match="one positional argument"):
             rt.submit(halve, 1, 2)  # type: ignore[call-arg]
 
 

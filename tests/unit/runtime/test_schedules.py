@@ -111,6 +111,7 @@ def test_all_problems_are_named_at_once() -> None:
         (lambda rt: rt.schedule("a", add_one, 1, every=1e300), "every must be"),
         (lambda rt: rt.schedule("a", add_one, 1, every=10**400), "every must be"),
         (lambda rt: rt.schedule("a", add_one, 1, every=2 * 10**12), "every must be"),
+        (lambda rt: rt.schedule("a", add_one, 1, every=1, unique=True, delay=2), "delay, unique: for submit only"),
         (lambda rt: rt.schedule("a", add_one, 1, every=1, jitter=2), "jitter must not be longer"),
         (lambda rt: rt.schedule("a", add_one, 1, cron="0 * * * *", jitter=4000), "jitter is longer than"),
         (lambda rt: rt.schedule("a", Flow("f"), 1, every=1), "a flow takes no arguments"),
