@@ -37,6 +37,13 @@ def reason(core: EngineCore, scope: str, now_ns: int) -> str:
     return f"{called} has no room"
 
 
+def pause(core: EngineCore, kind: Kind, now_ns: int) -> str:
+    """What of a kind is paused, in words; empty when nothing is. It holds back whatever else does, and has no end."""
+    paused = core.scheduler.giving.policy.paused
+    scope = next((scope for scope in scopes_of(kind) if scope in paused), None) if paused else None
+    return "" if scope is None else reason(core, scope, now_ns)
+
+
 def hindrance(core: EngineCore, kind: Kind, now_ns: int) -> str:
     """Why a node of this kind would be held back if a worker had room for it, in words; empty when it would not."""
     giving = core.scheduler.giving
