@@ -25,6 +25,7 @@ import orjson
 
 from actors import once, revival
 from actors.policy.letters import LetterFilter
+from actors.policy.policy import SCOPES
 from actors.policy.scopes import parse, scopes_of
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -87,10 +88,17 @@ def _rerun(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
 
 
 def _held(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
-    """How many nodes of some scopes are with workers; with `take_back`, what was not started yet is fetched back."""
-    scopes = {parse(scope).text for scope in message.args.get("scopes") or ()}
+    """How many nodes of some scopes are with workers; with `take_back`, what was not started yet is fetched back.
+
+    Nodes are under no schedule: of one, it is what is open of the runs that it started, which its pause does not stop.
+    """
+    scopes = {parse(scope, SCOPES).text for scope in message.args.get("scopes") or ()}
     held = 0
     for run in core.scheduler.book.live.values():
+        schedule = core.scheduler.schedules.by_run.get(run.no)
+        if schedule is not None and f"schedule:{schedule}" in scopes:
+            held += run.open
+            continue
         if scopes.isdisjoint(chain.from_iterable(map(scopes_of, run.kinds))):
             continue
         leased, stopping = (
