@@ -187,10 +187,12 @@ def _each_run(
     args = message.args
     if args.get("letters") is None:
         found, following = _page(scheduler, args, limits.LETTERS_PER_TURN)
-        if again:
-            left = ((run, [n for n in nodes if not revival.is_stopping(run, n)]) for run, nodes in found)
-            found = [(run, nodes) for run, nodes in left if nodes and once.stands_in_the_way(scheduler, run) is None]
-        return {"count": sum(do(run, nodes) for run, nodes in found), "next": following}
+        count = 0
+        for run, nodes in found:  # one by one: of two of one unique task, the first is in the way of the second
+            able = [n for n in nodes if not revival.is_stopping(run, n)] if again else nodes
+            if able and not (again and once.stands_in_the_way(scheduler, run) is not None):
+                count += do(run, able)
+        return {"count": count, "next": following}
     letters = args["letters"]
     if not isinstance(letters, list) or len(letters) > limits.LETTERS_PER_TURN:
         raise CallerError(f"letters are a list of at most {limits.LETTERS_PER_TURN}")
@@ -200,6 +202,8 @@ def _each_run(
             named.setdefault(run.no, (run, []))[1].append(node)
     for run, nodes in named.values() if again else ():
         revival.check(scheduler, run, nodes)
+    if again:
+        once.refuse_rivals(run for run, _ in named.values())
     return {"count": sum(do(run, nodes) for run, nodes in named.values()), "next": None}
 
 
