@@ -125,7 +125,7 @@ class RunBook:
             session.bases.append(run.seq)
         session.runs[run.seq] = run
         session.seq_last = max(session.seq_last, seq_last)
-        if run.rare.known_as:
+        if run.rare.known_as and run.open:
             self.known[run.rare.known_as] = run
 
     def grew(self, count: int) -> None:

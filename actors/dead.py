@@ -25,6 +25,7 @@ import orjson
 
 from actors import once, revival
 from actors.policy.letters import LetterFilter
+from actors.policy.policy import SCOPES
 from actors.policy.scopes import parse, scopes_of
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -87,10 +88,17 @@ def _rerun(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
 
 
 def _held(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
-    """How many nodes of some scopes are with workers; with `take_back`, what was not started yet is fetched back."""
-    scopes = {parse(scope).text for scope in message.args.get("scopes") or ()}
+    """How many nodes of some scopes are with workers; with `take_back`, what was not started yet is fetched back.
+
+    Nodes are under no schedule: of one, it is what is open of the runs that it started, which its pause does not stop.
+    """
+    scopes = {parse(scope, SCOPES).text for scope in message.args.get("scopes") or ()}
     held = 0
     for run in core.scheduler.book.live.values():
+        schedule = core.scheduler.schedules.by_run.get(run.no)
+        if schedule is not None and f"schedule:{schedule}" in scopes:
+            held += run.open
+            continue
         if scopes.isdisjoint(chain.from_iterable(map(scopes_of, run.kinds))):
             continue
         leased, stopping = (
@@ -179,10 +187,12 @@ def _each_run(
     args = message.args
     if args.get("letters") is None:
         found, following = _page(scheduler, args, limits.LETTERS_PER_TURN)
-        if again:
-            left = ((run, [n for n in nodes if not revival.is_stopping(run, n)]) for run, nodes in found)
-            found = [(run, nodes) for run, nodes in left if nodes and once.stands_in_the_way(scheduler, run) is None]
-        return {"count": sum(do(run, nodes) for run, nodes in found), "next": following}
+        count = 0
+        for run, nodes in found:  # one by one: of two of one unique task, the first is in the way of the second
+            able = [n for n in nodes if not revival.is_stopping(run, n)] if again else nodes
+            if able and not (again and once.stands_in_the_way(scheduler, run) is not None):
+                count += do(run, able)
+        return {"count": count, "next": following}
     letters = args["letters"]
     if not isinstance(letters, list) or len(letters) > limits.LETTERS_PER_TURN:
         raise CallerError(f"letters are a list of at most {limits.LETTERS_PER_TURN}")
@@ -192,6 +202,8 @@ def _each_run(
             named.setdefault(run.no, (run, []))[1].append(node)
     for run, nodes in named.values() if again else ():
         revival.check(scheduler, run, nodes)
+    if again:
+        once.refuse_rivals(run for run, _ in named.values())
     return {"count": sum(do(run, nodes) for run, nodes in named.values()), "next": None}
 
 

@@ -37,10 +37,11 @@ def reason(core: EngineCore, scope: str, now_ns: int) -> str:
     return f"{called} has no room"
 
 
-def paused(core: EngineCore, kind: Kind) -> str:
-    """The first scope of a node of this kind that is paused; empty when none is."""
-    pauses = core.scheduler.giving.policy.paused
-    return next((scope for scope in scopes_of(kind) if scope in pauses), "")
+def pause(core: EngineCore, kind: Kind, now_ns: int) -> str:
+    """What of a kind is paused, in words; empty when nothing is. It holds back whatever else does, and has no end."""
+    paused = core.scheduler.giving.policy.paused
+    scope = next((scope for scope in scopes_of(kind) if scope in paused), None) if paused else None
+    return "" if scope is None else reason(core, scope, now_ns)
 
 
 def hindrance(core: EngineCore, kind: Kind, now_ns: int) -> str:

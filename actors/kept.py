@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from actors.calls import Calls
+from actors.once import Burst
 from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.records import RecordType
 from actors.protocol.states import TriggerRule
@@ -67,6 +68,7 @@ def snapshot(run: Run, ended_ns: int | None) -> bytes:
         "items": run.items,
         "results": run.results,
         "known_as": run.rare.known_as,
+        "joined": None if run.rare.debounce is None else [*run.rare.debounce.files],
         "discarded": sorted(run.rare.discarded),
         "calls": [[caller, calls.nodes, calls.digests] for caller, calls in run.rare.calls.items()],
         **{name: list(getattr(run.rare, name).items()) for name in _BY_NODE},
@@ -117,6 +119,9 @@ def _run_of(scheduler: Scheduler, head: dict[str, Any], columns: GraphColumns) -
     for name in _BY_NODE:
         getattr(rare, name).update(head.get(name, ()))
     rare.known_as = head.get("known_as", "")
+    if (joined := head.get("joined")) is not None:
+        rare.debounce = Burst(0, 0)  # it waits for no further calls
+        rare.debounce.files = dict.fromkeys(joined, 0)
     rare.discarded.update(head["discarded"])
     for caller, nodes, digests in head.get("calls", ()):
         made = rare.calls[caller] = Calls()

@@ -30,6 +30,7 @@ Functions of the scheduler.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -37,7 +38,7 @@ import orjson
 from actors import reclass, timetable
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
-from actors.protocol.errors import ProtocolError
+from actors.protocol.errors import ProtocolError, UniqueTaskOpen
 from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import Kind
 from actors.protocol.moments import moment
@@ -109,6 +110,16 @@ def stands_in_the_way(scheduler: Scheduler, run: Run) -> Run | None:
     """The open run of the same unique task, without which a run that has ended could go again."""
     other = scheduler.book.known.get(run.rare.known_as) if run.rare.debounce is None else None
     return None if other is run else other
+
+
+def refuse_rivals(runs: Iterable[Run]) -> None:
+    """Raise UniqueTaskOpen when two of these runs, which shall go again together, are the same unique task."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        if run.rare.known_as and run.rare.debounce is None:
+            other = first.setdefault(run.rare.known_as, run)
+            if other is not run:
+                raise UniqueTaskOpen(f"runs {other.key!r} and {run.key!r} are the same unique task")
 
 
 def folders(run: Run) -> list[str]:

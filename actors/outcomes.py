@@ -204,9 +204,7 @@ def end(
 
 def end_expired(scheduler: Scheduler, run: Run, node: int) -> None:
     """End a node that waits: nobody started it in time."""
-    timetable.disarm(scheduler, run, node)
-    scheduler.giving.withdraw(run, node)
-    run.stirred = True  # it may still be in the queue
+    _leave(scheduler, run, node)
     expired_ns = scheduler.wall_ns - scheduler.now_ns + abs(run.rare.expires[node])
     failure = {
         "kind": str(FailureKind.EXPIRED),
@@ -219,10 +217,16 @@ def end_expired(scheduler: Scheduler, run: Run, node: int) -> None:
 
 def end_overdue(scheduler: Scheduler, run: Run, node: int) -> None:
     """End a node that waits: its deadline passed."""
-    timetable.disarm(scheduler, run, node)
-    run.stirred = True  # it may still be in the queue
+    _leave(scheduler, run, node)
     failure = deadline.failure(scheduler, run, node)
     end(scheduler, run, node, FAILED, run.rare.attempts.get(node, 0), failure, None)
+
+
+def _leave(scheduler: Scheduler, run: Run, node: int) -> None:
+    """A node that waits is about to end."""
+    timetable.disarm(scheduler, run, node)
+    scheduler.giving.withdraw(run, node)
+    run.stirred = True  # it may still be in the queue
 
 
 def _park(scheduler: Scheduler, run: Run, node: int, failure: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors import batching, calls, deadline, timetable
 from actors.at_workers import holder_of, split_counts
-from actors.hindrance import hindrance, paused, reason
+from actors.hindrance import hindrance, pause, reason
 from actors.policy.position import Position
 from actors.policy.scopes import RATE
 from actors.pool_size import held_back
@@ -136,12 +136,12 @@ class Reasons:
             return "the engine is draining; it runs after the next start"
         giving = self._core.scheduler.giving
         place = giving.position(run, node, self._now_ns)
-        if place is not None and (gathers := batching.gathers(giving, place.blocked_by, self._now_ns, self._wall_ns)):
-            return gathers
-        blocked_by = paused(self._core, kind)  # a full quota ends by itself, a pause does not
-        if place is not None and not blocked_by:
-            blocked_by = place.blocked_by
-        obstacle = "" if blocked_by and not blocked_by.startswith(RATE) else hindrance(self._core, kind, self._now_ns)
+        blocked_by = "" if place is None else place.blocked_by
+        obstacle = pause(self._core, kind, self._now_ns)
+        if not obstacle and (gathers := batching.gathers(giving, blocked_by, self._now_ns, self._wall_ns)):
+            return gathers + self._expiry(run, node)
+        if not obstacle and (not blocked_by or blocked_by.startswith(RATE)):
+            obstacle = hindrance(self._core, kind, self._now_ns)
         if blocked_by and not obstacle:
             obstacle = reason(self._core, blocked_by, self._now_ns)
         if obstacle:

@@ -268,10 +268,11 @@ def test_who_waits_for_a_dear_task_does_not_wait_for_one_that_was_cancelled() ->
     assert len(rig.leases()) == 1
 
 
-def test_what_was_cancelled_or_expired_takes_nothing_of_a_rate() -> None:
+@pytest.mark.parametrize("before", [(None,), (None, None, None)], ids=["expired", "past its deadline"])
+def test_what_was_cancelled_or_is_too_late_takes_nothing_of_a_rate(before: tuple[None, ...]) -> None:
     rig = rig_with({"rates": {"api": [1.0, 1]}}, prefetch=64)
     now = rig.wall_ns
-    rows = [[seq, 1, seq, None, now + 100_000_000 if seq % 2 else None] for seq in range(1, 40)]
+    rows = [[seq, 1, seq, *before, now + 100_000_000 if seq > 1 and seq % 2 else None] for seq in range(1, 40)]
     rows.append([40, 1, 40])
     rig.say(msg.KindDefined("s", 1, kind(rate_key="api")), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
     assert len(rig.leases()) == 1

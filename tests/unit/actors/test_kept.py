@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import books, kept
+from actors import books, kept, once
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -138,6 +138,43 @@ def test_what_was_written_again_is_replayed_and_ends() -> None:
     assert letters(again) == ["s-1"]
     succeed_many(again, 50)
     assert again.core.scheduler.book.finished[1].results == [None, 1]
+
+
+def submit_one(rig: Rig, seq: int, **header: Any) -> None:
+    """A task with words of its own in the header of its submission."""
+    builder = GraphBuilder()
+    builder.add(0, item=b"%d" % seq)
+    raw = encode(builder.finish(), {"kinds": [kind(tenant="a")], "name": "f", **header})
+    decoded, columns = decode(raw)
+    rig.say(msg.GraphSubmitted("s", seq, decoded, columns, raw))
+
+
+@pytest.mark.parametrize("joins", [{"unique": "a"}, {"debounce": ["a", 10**9, 10**12]}], ids=["unique", "debounced"])
+def test_what_was_written_again_is_not_in_the_way_of_who_joins_an_open_run(joins: dict[str, Any]) -> None:
+    rig = small()
+    submit_one(rig, 1, **joins)
+    rig.later(2 * 10**9)
+    work(rig, fail=True)
+    rig.ask("policy", change={"pause": ["tenant:a"]})
+    submit_one(rig, 2, **joins)
+    succeed_many(rig, 3)
+    again = reopened(rig.records, floor_of(rig))
+    assert [run.key for run in again.book.finished.values() if run.rare.died] == ["s-1"]
+    assert [run.key for run in again.book.known.values()] == ["s-2"]
+
+
+def test_a_debounced_run_that_was_written_again_has_the_values_of_the_call_that_counts_and_goes_again() -> None:
+    """The values are in a folder that has the name of that call; and the next calls are another run."""
+    rig = small()
+    for seq in (1, 2):
+        submit_one(rig, seq, debounce=["a", 10**9, 10**12], files=True)
+    rig.later(2 * 10**9)
+    work(rig, fail=True)
+    succeed_many(rig, 3)
+    again = Rig(scheduler=at_the_beginning(reopened(rig.records, floor_of(rig))))
+    assert once.folders(again.core.scheduler.book.finished[1]) == ["s-1", "s-2"]
+    submit_one(again, 60, debounce=["a", 10**9, 10**12])
+    assert again.ask("rerun", run="s-1") == {"count": 1}
 
 
 def test_a_run_that_goes_again_is_not_written_meanwhile() -> None:

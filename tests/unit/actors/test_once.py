@@ -138,6 +138,19 @@ def test_one_that_goes_again_is_joined_and_does_not_stand_beside_another() -> No
     assert [run.key for run in scheduler.book.known.values()] == ["s-1"]
 
 
+def test_of_two_letters_of_one_unique_task_one_goes_again_and_what_is_behind_them_too() -> None:
+    rig = rig_with_clock()
+    failure = {"kind": "error", "type": "builtins.ValueError", "message": "no", "traceback": ""}
+    for seq, name in ((1, "b"), (2, "a"), (3, "a")):
+        submit(rig, seq, unique=name)
+        ((worker, serial, node),) = rig.leases()
+        rig.say(msg.WorkerFailed(worker, [[serial, seq, node, rig.now_ns, rig.now_ns + 5, failure]]))
+    assert rig.ask("replay", letters=["s-1/0", "s-2/0", "s-3/0"])["code"] == "MS134"
+    assert not rig.core.scheduler.book.live
+    assert rig.ask("replay", filter={}) == {"count": 2, "next": None}
+    assert {run.key for run in rig.core.scheduler.book.live.values()} == {"s-1", "s-3"}
+
+
 def test_calls_within_the_wait_become_one_task_with_the_arguments_of_the_last() -> None:
     rig = rig_with_clock()
     call(rig, 1)

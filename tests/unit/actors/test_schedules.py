@@ -354,3 +354,18 @@ def test_a_run_that_somebody_has_go_again_holds_up_no_due_time_also_after_a_rest
         assert each.core.scheduler.schedules.by_run == {}
         each.until(NEXT + MINUTE)
         assert len(each.open()) == 2
+
+
+def test_a_schedule_that_is_drained_is_quiet_when_what_it_started_has_ended() -> None:
+    rig = Clocked()
+    rig.put(cron="* * * * *")
+    rig.put("None", cron="* * * * *")
+    rig.until(NEXT)
+    rig.ask("policy", change={"pause": ["schedule:job"]})
+    assert rig.ask("held", scopes=["schedule:job"], take_back=True) == {"held": 1}
+    assert rig.ask("held", scopes=["schedule:other"]) == {"held": 0}
+    rig.submit(1)
+    assert rig.ask("held", scopes=["schedule:None", "schedule:job"]) == {"held": 2}
+    rig.end_all()
+    rig.until(NEXT + MINUTE)
+    assert rig.ask("held", scopes=["schedule:job"]) == {"held": 0}

@@ -171,3 +171,21 @@ def test_the_likely_start_follows_from_what_is_before_and_how_long_it_takes(numb
     assert "likely" not in rig.ask("why", run="s-4000")["text"], "nothing was measured yet"
     rig.core.pools["default"].average_ns = 50e6
     assert rig.ask("why", run=f"s-{number}")["text"].endswith(f"; it is likely to start {when}")
+
+
+@pytest.mark.parametrize("held_by", [{"batch": [3, 10**9]}, {"concurrency_key": "printer"}], ids=["a batch", "a quota"])
+def test_a_pause_comes_before_what_else_holds_back(held_by: dict[str, Any]) -> None:
+    """What else does will end, and the pause will not."""
+    rig = Rig(scheduler=Scheduler(["default"], policy={"quotas": {"key:printer": 1}}))
+    rig.submit(2, **held_by)
+    assert "paused" not in rig.ask("why", run="s-2")["text"]
+    rig.ask("policy", change={"pause": ["class:normal"]})
+    assert rig.ask("why", run="s-2")["text"] == "it is held back: class:normal is paused"
+
+
+def test_what_waits_for_its_batch_says_by_when_it_must_have_ended() -> None:
+    rig = Rig()
+    rows = [[1, 1, 1, None, None, None, rig.wall_ns + 5 * 10**9]]
+    rig.say(msg.KindDefined("s", 1, kind(batch=[3, 10**9])), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
+    assert why(rig).startswith("it waits for its batch: 1 of 3, ")
+    assert why(rig).endswith("; it must have ended in 5.0 s")
