@@ -122,8 +122,8 @@ NODES_FINISHED_MAX: Final = 200_000
 """Nodes of finished runs kept for their results. The latest finished run is kept whatever its size."""
 LETTER_RUNS_MAX: Final = 2_000
 """Finished runs that are kept for their dead letters, beside RUNS_FINISHED_MAX; then the oldest go."""
-LETTER_NODES_MAX: Final = 100_000
-"""Nodes of all of them: half of NODES_FINISHED_MAX."""
+LETTER_NODES_MAX: Final = 20_000
+"""Nodes of all of them: a tenth of NODES_FINISHED_MAX. A failure with its traceback takes some 2.5 KB of memory."""
 LETTER_BYTES_MAX: Final = 64 * MIB
 """Encoded arguments and results of all of them: an eighth of BYTES_FINISHED_MAX, since they are written to the log
 again each time that it has gone round."""

@@ -201,7 +201,7 @@ class EngineHost:
     def _decoded(self, post: WorkerPost, control: list[bytes], work: list[bytes]) -> list[Any]:
         try:
             messages = decode.worker_messages(post.worker, control, work, post.table.passed())
-            if post.prints:
+            if post.has_printed():
                 self._outputs.collect(post, messages)
             if post.node_type["recycle_rss_bytes"] is not None:  # its size counts after each task, also when it idles
                 messages.append(self._observed(post, None))

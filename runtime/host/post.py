@@ -141,8 +141,14 @@ class WorkerPost(Post):
 
     def output_came(self) -> None:
         """The worker printed something: take a bounded part of it now."""
-        self.prints = True
         self._read_output()
+
+    def has_printed(self) -> bool:
+        """Whether the worker ever printed. Before it did, this looks: the loop, which tells of output, may be behind
+        the results, which are taken without it."""
+        if not self.prints:
+            self._read_output()
+        return self.prints
 
     def drain_output(self) -> None:
         """Take all that is in the pipe now."""
@@ -156,6 +162,7 @@ class WorkerPost(Post):
         except (BlockingIOError, OSError):
             return False
         if data:
+            self.prints = True
             self.output.feed(data)
         return len(data) == OUTPUT_READ_BYTES
 

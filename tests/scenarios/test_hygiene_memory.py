@@ -50,6 +50,7 @@ def work(rt: Runtime, count: int) -> None:
         rt.run(flow, timeout=60)
     failing = [rt.submit_nowait(hygiene.say_and_fail, "words") for _ in range(count // 100)]
     assert all(handle.exception(timeout=60) is not None for handle in failing)
+    assert rt.discard(everything=True) == len(failing), "dead letters are kept beside the retention rule"
 
 
 def test_s47_memory_is_flat_over_a_hundred_thousand_tasks(state_dir: Path) -> None:

@@ -27,7 +27,7 @@ class Pair:
 
     def __init__(self) -> None:
         ends = create_link()
-        read_fd, self._write_fd = open_output_pipe()
+        read_fd, self.output_fd = open_output_pipe()
         node_type = {"name": "cpu", "mode": "process"}
         self.post = WorkerPost(1, node_type, Link(ends.dup(), "a"), LeaseTable(LeaseTable.create()), read_fd)
         self.worker = Link(ends, "b")
@@ -75,7 +75,7 @@ class Pair:
     def close(self) -> None:
         self.post.close()
         self.worker.close()
-        os.close(self._write_fd)
+        os.close(self.output_fd)
 
 
 @pytest.fixture
@@ -162,3 +162,11 @@ def test_a_batch_that_is_longer_than_a_frame_arrives_whole(pair: Pair) -> None:
     assert (batch.serial, len(batch.items), batch.attempts) == (1, 7, [1] * 7)
     assert batch.runs == [(5, "run-1")] * 6 + [(5, "run-7")]
     assert batch.nodes == [0, 1, 2, 3, 4, 5, 0]
+
+
+def test_what_was_printed_is_there_with_the_result_although_the_loop_has_not_looked(pair: Pair) -> None:
+    assert not pair.post.has_printed()
+    os.write(pair.output_fd, b"\0\0013\0a line")
+    assert pair.post.has_printed()
+    assert pair.post.output.peek(3) == "a line"
+    assert pair.post.has_printed(), "for good"
