@@ -31,7 +31,7 @@ from runtime.bench.workloads.base import SECONDS_MAX, Scenario, Setup, check_equ
 SHARES = (1_000, 20, 1)
 """The depths are `--tasks` divided by these."""
 PROBES = 30
-PROBES_SMOKE = 5
+PROBES_SMOKE = 1
 PROBE_EVERY_S = 0.04
 BACKLOG = "backlog"
 PROBE = "probe"
