@@ -15,6 +15,7 @@ from actors.protocol import messages as msg
 from actors.protocol.graph import decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record
+from actors.replay import Replay
 from actors.scheduler import Scheduler
 
 
@@ -135,3 +136,16 @@ class Rig:
         self.say(msg.Queried("s", 1, what, args))
         _, result, error = self.told("Q")[-1]
         return result if error is None else error
+
+
+def recovered(
+    records: Sequence[Record], now_ns: int = 1, wall_ns: int = 1, *, policy: dict[str, Any] | None = None
+) -> Scheduler:
+    """A scheduler that has read a log, at this time of both clocks."""
+    scheduler = Scheduler(["default"], policy=policy)
+    replay = Replay(scheduler)
+    for record in records:
+        replay.fold(record)
+    replay.finish(now_ns, wall_ns, {"pid": 1}, next_lsn=scheduler.lsn + 1)
+    scheduler.check_invariants()
+    return scheduler

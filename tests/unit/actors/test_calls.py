@@ -10,11 +10,10 @@ import pytest
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from actors.protocol.records import Record, RecordType
-from actors.replay import Replay
+from actors.protocol.records import RecordType
 from actors.scheduler import Scheduler
 from actors.state_column import CANCELLED, FAILED, PENDING, READY, SUCCEEDED
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 
 RULES = ("all_succeeded", "all_done", "any_succeeded", "none_failed")
 
@@ -51,16 +50,6 @@ def caller(rig: Rig, **options: Any) -> tuple[int, int]:
     rig.submit(1, **options)
     ((worker, serial, _),) = rig.leases()
     return worker, serial
-
-
-def reopened(records: list[Record]) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in records:
-        replay.fold(record)
-    replay.finish(1, 1, {"pid": 1}, next_lsn=scheduler.lsn + 1)
-    scheduler.check_invariants()
-    return scheduler
 
 
 def test_what_is_called_runs_where_its_caller_ran_and_the_caller_goes_on_with_the_results() -> None:
@@ -162,7 +151,7 @@ def test_a_retry_makes_those_calls_anew_that_failed() -> None:
     calls(rig, worker, lease.serial, 0, "a")
     ((_, anew, node),) = rig.leases()
     assert node == 3
-    run = next(iter(reopened(rig.records).book.live.values()))
+    run = next(iter(recovered(rig.records).book.live.values()))
     assert (run.rare.calls[0].nodes, run.rare.calls[0].digests) == ([2, 3], ["b", "a"])
     succeeds(rig, worker, anew, node)
     (lease,) = rig.taken(fx.LeaseWork)
@@ -176,7 +165,7 @@ def test_a_restart_goes_on_where_the_calls_were(ended: int) -> None:
     calls(rig, worker, serial, 0, "a", "b")
     for lease in rig.leases()[:ended]:
         succeeds(rig, *lease)
-    run = next(iter(reopened(rig.records).book.live.values()))
+    run = next(iter(recovered(rig.records).book.live.values()))
     assert list(run.state) == [PENDING if ended < 2 else READY, *[SUCCEEDED] * ended, *[READY] * (2 - ended)]
     assert run.rare.calls[0].nodes == [1, 2]
     assert [record.type for record in rig.records].count(RecordType.LENT) == 1
@@ -193,7 +182,7 @@ def test_a_cancel_of_a_caller_takes_what_it_called_and_what_that_called() -> Non
     assert [run.state[n] for n in (0, 1)] == [CANCELLED, CANCELLED]
     assert run.open == len([s for s in run.state if s == 9])
     rig.fail(*second, "cancelled")
-    assert set(reopened(rig.records).book.finished[1].state) == {CANCELLED}
+    assert set(recovered(rig.records).book.finished[1].state) == {CANCELLED}
 
 
 def test_a_caller_that_is_being_cancelled_when_it_wants_to_wait_ends() -> None:
@@ -226,7 +215,7 @@ def test_a_worker_that_dies_before_it_waits_has_called_nothing() -> None:
     rig.say(msg.WorkerSpawned(worker, serial, block, orjson.dumps([serial, 1, 0, block])))
     rig.die(worker, serial, (serial,))
     assert run_of(rig).size == 1
-    assert next(iter(reopened(rig.records).book.live.values())).size == 1
+    assert next(iter(recovered(rig.records).book.live.values())).size == 1
 
 
 def test_crashes_count_anew_after_each_wait() -> None:

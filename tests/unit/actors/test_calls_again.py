@@ -11,25 +11,14 @@ from actors import kept
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.kinds import PRIORITIES
-from actors.protocol.records import Record, RecordType
+from actors.protocol.records import RecordType
 from actors.protocol.states import NodeState
-from actors.replay import Replay
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 from tests.unit.actors.test_calls import calls, run_of
 
 S = 1_000_000_000
 LOWERS: dict[str, Any] = {"max_attempts": 9, "base_ns": 1000, "jitter": False, "lower_after": 1}
-
-
-def recovered(records: list[Record], now_ns: int = 1, wall_ns: int = 1) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in records:
-        replay.fold(record)
-    replay.finish(now_ns, wall_ns, {"pid": 1}, next_lsn=scheduler.lsn + 1)
-    scheduler.check_invariants()
-    return scheduler
 
 
 def names(run: Any) -> list[str]:

@@ -11,8 +11,7 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.records import RecordType
-from tests.unit.actors.rig import Rig, kind, node_type
-from tests.unit.actors.test_revival import reopened
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 
 
 def fail_all(rig: Rig, failure_kind: str = "error") -> None:
@@ -43,7 +42,7 @@ def test_a_row_says_who_failed_how_and_when() -> None:
     assert second[:10] == ["s-2", "s-2", 0, "0", "m:f", "f", "error", "builtins.ValueError", "no", 1]
     assert 0 < first[10] < second[10] <= rig.wall_ns
     assert second[11:] == ["acme", "high"]
-    assert reopened(rig.records).book.finished[1].rare.died == rig.core.scheduler.book.finished[1].rare.died
+    assert recovered(rig.records).book.finished[1].rare.died == rig.core.scheduler.book.finished[1].rare.died
 
 
 def test_nodes_and_items_have_numbers_and_every_name_is_found_again() -> None:
@@ -158,7 +157,7 @@ def test_discarded_letters_are_gone_for_good_and_their_run_is_as_it_was() -> Non
     assert letters(rig) == ["s-1/1"]
     assert rig.ask("engine")["dead_letters"] == 1
     assert rig.ask("status", run="s-1")["state"] == "failed"
-    assert reopened(rig.records).book.finished[1].rare.discarded == {0}
+    assert recovered(rig.records).book.finished[1].rare.discarded == {0}
     assert [e[2] for e in rig.ask("story", run="s-1", node=0)["events"]][-1] == "discarded"
     assert rig.ask("replay") == {"count": 1, "next": None}
     rig.ask("rerun", run="s-1")

@@ -11,9 +11,7 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.states import FailureKind, NodeState
-from actors.replay import Replay
-from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 
 S = 1_000_000_000
 WALL = 1_700_000_000 * S
@@ -33,16 +31,6 @@ def submit(rig: Rig, *deadlines_ns: int, delay_ns: int | None = None, moment: bo
         [seq, 1, seq, due, None, None, rig.wall_ns + ns, int(moment)] for seq, ns in enumerate(deadlines_ns, start=1)
     ]
     rig.say(msg.KindDefined("s", 1, kind(**options)), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
-
-
-def recovered(rig: Rig, now_ns: int, wall_ns: int) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in rig.records:
-        replay.fold(record)
-    replay.finish(now_ns, wall_ns, {})
-    scheduler.check_invariants()
-    return scheduler
 
 
 def failures(rig: Rig) -> list[tuple[int, str]]:
@@ -180,7 +168,7 @@ def test_an_interval_takes_its_time_and_a_moment_follows_the_wall_clock() -> Non
 def test_a_deadline_survives_a_restart(moment: bool) -> None:
     rig = rig_with_clock()
     submit(rig, 5 * S, 50 * S, moment=moment)
-    scheduler = recovered(rig, 7, rig.wall_ns + 6 * S)
+    scheduler = recovered(rig.records, 7, rig.wall_ns + 6 * S)
     run = scheduler.book.live[1]
     assert [NodeState(s).name for s in run.state] == ["FAILED", "READY"]
     assert run.rare.failures[0]["kind"] == "deadline"

@@ -10,10 +10,9 @@ import pytest
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.kinds import PRIORITIES
-from actors.protocol.records import Record, RecordType
-from actors.replay import Replay
+from actors.protocol.records import RecordType
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 
 
 def submit(rig: Rig, count: int, first: int, **options: Any) -> None:
@@ -35,16 +34,6 @@ def started(rig: Rig) -> list[tuple[int, str]]:
 def waiting(rig: Rig) -> dict[str, int]:
     found: dict[str, int] = rig.ask("policy")["waiting"]
     return {name: count for name, count in found.items() if count}
-
-
-def reopened(records: list[Record], policy: dict[str, Any] | None = None) -> Scheduler:
-    scheduler = Scheduler(["default"], policy=policy)
-    replay = Replay(scheduler)
-    for record in records:
-        replay.fold(record)
-    replay.finish(1, 1, {"pid": 1}, next_lsn=scheduler.lsn + 1)
-    scheduler.check_invariants()
-    return scheduler
 
 
 def test_what_waits_of_a_run_overtakes() -> None:
@@ -111,7 +100,7 @@ def test_nodes_that_a_task_adds_are_of_the_class(spawned_first: bool) -> None:
         spawn()
     rig.succeed(worker, serial, 0)
     assert [class_ for _, class_ in started(rig)] == ["high"]
-    run = reopened(rig.records).book.live[1]
+    run = recovered(rig.records).book.live[1]
     assert PRIORITIES[run.kind(1).priority] == "high"
 
 
@@ -162,10 +151,11 @@ def test_it_holds_over_restarts_and_is_told() -> None:
     rig.ask("priority", run="s-2", priority="high")
     rig.ask("priority", run="s-4", priority="low")
     for policy in (None, {"quotas": {"class:high": 1}}):
-        scheduler = reopened(rig.records, policy)
+        scheduler = recovered(rig.records, policy=policy)
         assert scheduler.ready["default"].counts() == [0, 1, 2, 2]
     stories = [
-        [event[:4] for event in found.book.live[1].rare.events] for found in (rig.core.scheduler, reopened(rig.records))
+        [event[:4] for event in found.book.live[1].rare.events]
+        for found in (rig.core.scheduler, recovered(rig.records))
     ]
     assert stories[0] == stories[1]
     assert [event[1:4] for event in rig.ask("story", run="s-2")["events"]][1:] == [[1, "priority set", "high, by s"]]
@@ -252,7 +242,7 @@ def test_the_others_of_its_run_keep_their_class_and_a_restart_knows_it() -> None
     rig.fail(*leases[1])
     (run,) = rig.core.scheduler.book.live.values()
     assert [PRIORITIES[run.kind(node).priority] for node in range(3)] == ["normal", "low", "normal"]
-    (again,) = reopened(rig.records).book.live.values()
+    (again,) = recovered(rig.records).book.live.values()
     assert [PRIORITIES[again.kind(node).priority] for node in range(3)] == ["normal", "low", "normal"]
     assert again.rare.lowered == {1: 3}
     rig.later(10**12)

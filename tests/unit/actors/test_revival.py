@@ -11,24 +11,13 @@ from hypothesis import strategies as st
 
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
-from actors.protocol.records import Record, RecordType
+from actors.protocol.records import RecordType
 from actors.protocol.states import NodeState
-from actors.replay import Replay
 from actors.scheduler import Scheduler
 from actors.state_column import rule_met
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 
 DIAMOND: list[list[int]] = [[], [0], [0], [1, 2], [3]]
-
-
-def reopened(records: list[Record]) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in records:
-        replay.fold(record)
-    replay.finish(1, 1, {"pid": 1}, next_lsn=scheduler.lsn + 1)
-    scheduler.check_invariants()
-    return scheduler
 
 
 def work(rig: Rig, *failing: int, until: int = 1000) -> list[int]:
@@ -49,7 +38,7 @@ def states(rig: Rig, no: int = 1) -> list[str]:
 
 def both(rig: Rig, no: int = 1) -> tuple[list[str], list[str]]:
     """States as they are, and as they are after a restart; what waits or is held is the same there."""
-    book = reopened(rig.records).book
+    book = recovered(rig.records).book
     run = book.live.get(no) or book.finished[no]
     again = [NodeState(state).name.lower() for state in run.state]
     return [state.replace("leased", "ready") for state in states(rig, no)], again
@@ -63,11 +52,11 @@ def test_the_failed_subtree_runs_again_and_nothing_else() -> None:
     assert rig.told("N")[0][0][2] == "failed"
     assert rig.ask("rerun", run="s-1") == {"count": 3}
     assert rig.ask("status", run="s-1")["state"] == "running"
-    live, recovered = both(rig)
-    assert live == recovered == ["succeeded", "ready", "succeeded", "pending", "pending"]
+    live, back = both(rig)
+    assert live == back == ["succeeded", "ready", "succeeded", "pending", "pending"]
     assert work(rig) == [1, 3, 4]
     assert rig.told("N")[0][0][2:4] == ["succeeded", [0, 0, 0, 5, 0, 0, 0]]
-    assert reopened(rig.records).book.finished[1].results == [1, 1, 1, 1, 1]
+    assert recovered(rig.records).book.finished[1].results == [1, 1, 1, 1, 1]
 
 
 def test_a_letter_goes_alone_and_what_another_holds_back_stays_skipped() -> None:
@@ -188,7 +177,7 @@ def test_what_took_its_workers_with_it_may_do_so_again() -> None:
     assert rig.ask("dead")["rows"][0][6] == "crash"
     rig.ask("replay")
     assert states(rig) == ["ready"]
-    assert reopened(rig.records).book.live[1].rare.crashes == {}
+    assert recovered(rig.records).book.live[1].rare.crashes == {}
 
 
 def test_what_expired_does_not_expire_again() -> None:

@@ -12,9 +12,7 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.records import RecordType
 from actors.protocol.states import NodeState
-from actors.replay import Replay
-from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 
 S = 1_000_000_000
 WALL = 1_700_000_000 * S
@@ -39,17 +37,6 @@ def state(rig: Rig, seq: int) -> NodeState:
     run, own = rig.core.scheduler.book.find(f"s-{seq}") or (None, None)
     assert run is not None
     return NodeState(run.state[own or 0])
-
-
-def recovered(rig: Rig, now_ns: int, wall_ns: int) -> Scheduler:
-    """A scheduler that read the log, at another time of both clocks."""
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in rig.records:
-        replay.fold(record)
-    replay.finish(now_ns, wall_ns, {})
-    scheduler.check_invariants()
-    return scheduler
 
 
 def failures(rig: Rig) -> list[tuple[int, str]]:
@@ -105,7 +92,7 @@ def test_refused_and_delayed_tasks_of_one_message_find_their_places() -> None:
     rig.say(msg.KindDefined("s", 1, kind()), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
     assert [body[0] for body in rig.told("J")] == [2, 3]
     assert [state(rig, seq).name for seq in (1, 4, 5)] == ["BACKOFF", "LEASED", "BACKOFF"]
-    assert [run.seq for run in recovered(rig, 5, rig.wall_ns).book.live.values()] == [1, 4, 5]
+    assert [run.seq for run in recovered(rig.records, 5, rig.wall_ns).book.live.values()] == [1, 4, 5]
 
 
 def test_an_attempt_after_the_time_came_is_read_back_as_one() -> None:
@@ -115,7 +102,7 @@ def test_an_attempt_after_the_time_came_is_read_back_as_one() -> None:
     (worker, serial, node), (_, other, second) = rig.leases()
     rig.fail(worker, serial, node)
     rig.succeed(worker, other, second)
-    scheduler = recovered(rig, 5, rig.wall_ns)
+    scheduler = recovered(rig.records, 5, rig.wall_ns)
     (run,) = scheduler.book.live.values()
     assert {NodeState(s).name for s in run.state} == {"BACKOFF", "SUCCEEDED"}
     due = scheduler.timers.next_ns()
@@ -132,14 +119,14 @@ def test_a_time_in_the_past_is_now() -> None:
 def test_the_order_of_due_times_holds_across_a_restart() -> None:
     rig = rig_with_clock(prefetch=1)
     submit(rig, *([delay * S] for delay in (7, 3, 9, 5, 3)))
-    scheduler = recovered(rig, 77, WALL + 100 * S)
+    scheduler = recovered(rig.records, 77, WALL + 100 * S)
     assert [node for _, _, nodes in scheduler.ready["default"].pop(9, 0) for node in nodes] == [1, 4, 3, 0, 2]
 
 
 def test_a_restart_before_the_time_waits_for_the_rest_of_it() -> None:
     rig = rig_with_clock()
     submit(rig, [10 * S], [10 * S, None, 1])
-    scheduler = recovered(rig, 77, rig.wall_ns + 4 * S)
+    scheduler = recovered(rig.records, 77, rig.wall_ns + 4 * S)
     (wake,) = [e for e in scheduler.receive([msg.TimePassed()], 78, rig.wall_ns + 4 * S + 1) if type(e) is fx.WakeAt]
     assert wake.due_ns <= 78 + limits.CLOCK_LOOK_NS
     due = scheduler.timers.next_ns()
@@ -151,7 +138,7 @@ def test_a_restart_before_the_time_waits_for_the_rest_of_it() -> None:
 def test_a_submission_that_comes_again_after_a_restart_is_not_entered_twice() -> None:
     rig = rig_with_clock()
     submit(rig, [10 * S])
-    scheduler = recovered(rig, 77, rig.wall_ns)
+    scheduler = recovered(rig.records, 77, rig.wall_ns)
     rows = [[1, 1, 10, rig.wall_ns]]
     scheduler.receive([msg.TasksSubmitted("s", rows, orjson.dumps(rows))], 78, rig.wall_ns)
     assert len(scheduler.book.live) == 1
@@ -235,7 +222,7 @@ def test_what_waits_for_a_worker_expires() -> None:
     assert failures(rig) == [(2, "expired")]
     rig.say(msg.WorkerHello(rig.workers[0], 101))
     assert [node for _, _, node in rig.leases()] == [2]
-    assert recovered(rig, 1, rig.wall_ns).book.nodes_live == 3
+    assert recovered(rig.records, 1, rig.wall_ns).book.nodes_live == 3
 
 
 def test_what_a_worker_holds_is_taken_back_and_what_runs_goes_on() -> None:
@@ -321,7 +308,7 @@ def test_what_expired_while_the_engine_was_down_ends_at_the_start() -> None:
     rig = Rig(boot=False)
     rig.wall_offset_ns = WALL
     submit(rig, [None, S], [S // 2, S])
-    scheduler = recovered(rig, 5, rig.wall_ns + 3600 * S)
+    scheduler = recovered(rig.records, 5, rig.wall_ns + 3600 * S)
     assert not scheduler.book.live
     assert {run.failure(node)["kind"] for run in scheduler.book.finished.values() for node in (0, 1)} == {"expired"}  # type: ignore[index]
 
@@ -333,7 +320,7 @@ def test_an_end_that_was_told_is_the_same_after_a_restart() -> None:
     rig.later(S)
     attempts = [orjson.loads(r.payload) for r in rig.records if r.type == RecordType.ATTEMPT]
     assert [(row[2], row[3], row[4]["kind"]) for row in attempts] == [("failed", 0, "expired")]
-    (run,) = recovered(rig, 5, WALL).book.live.values()
+    (run,) = recovered(rig.records, 5, WALL).book.live.values()
     assert [NodeState(s).name for s in run.state] == ["FAILED", "READY"]
 
 
