@@ -287,10 +287,10 @@ class EngineCore:
         scheduler = self.scheduler
         for name, pool in by_need(self.pools, scheduler.giving):
             queue = scheduler.ready[name]
-            while queue.size and (offer := pool.offer(queue.size)) is not None:
+            while queue.size and (offer := offer_over(pool, queue.best_class(), self._now_ns)) is not None:
                 if not self._lease(pool, offer):
                     break
-            while queue.size and (offer := offer_over(pool, queue.best_class(), self._now_ns)) is not None:
+            while queue.size and (offer := pool.offer(queue.size)) is not None:
                 if not self._lease(pool, offer):
                     break
             if queue.size or pool.uneven:
@@ -305,7 +305,7 @@ class EngineCore:
         """Give what an offer has room for; False when the queue is as it was."""
         scheduler = self.scheduler
         before = scheduler.ready[pool.name].size
-        if scheduler.giving.divides(pool.name):
+        if scheduler.giving.divides(pool.name, offer.worst):
             offer = with_places(pool, offer)
         if pool.name in scheduler.giving.batches.types:
             offer = with_windows(pool, offer)

@@ -112,13 +112,13 @@ class Giving:
             for scope in sorted(free):
                 queue.release(scope, now_ns)
 
-    def divides(self, node_type: str) -> bool:
-        """Whether it matters now what each class holds.
+    def divides(self, node_type: str, worst: int | None = None) -> bool:
+        """Whether it matters now what each class holds, where none below `worst` is given.
 
-        A least share of the best class matters where others wait beside it: it comes first anyway, but for the turns of
-        those that have waited for long.
+        A least share of the best class matters where others are given beside it: it comes first anyway, but for the
+        turns of those that have waited for long.
         """
-        if self._divided or not self.policy.shares:
+        if self._divided or worst == 0 or not self.policy.shares:
             return self._divided
         classes = self.ready[node_type].open_classes()
         return len(classes) > 1 and not classes[0]

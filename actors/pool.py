@@ -33,6 +33,7 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken
+from actors.protocol.kinds import PRIORITIES
 from actors.protocol.states import WorkerEvent, WorkerState
 from actors.protocol.words import counted
 
@@ -57,6 +58,8 @@ class WorkerPool:
         self.recycle_rss: int | None = node_type["recycle_rss_bytes"]
         self.workers: dict[int, PoolWorker] = {}
         self.average_ns = 0.0
+        self.average_of = [0.0] * len(PRIORITIES)
+        """Of all tasks and of those of each class. What is urgent is often short, and says nothing of the others."""
         cooldown_ns = node_type.get("cooldown_ns", limits.POOL_COOLDOWN_NS)
         self.scale = ScalePolicy(self.workers_min, self.workers_max, self.slots, cooldown_ns)
         self.steps = SizeSteps(asks=node_type.get("asks_scale", False))
@@ -202,7 +205,7 @@ class WorkerPool:
                 finished += self._finish_singly(worker, row)
                 continue
             finished.append((*mine, values, started_ns, ends))
-            self.measured(ends[-1] * calls / count)
+            self.measured(ends[-1] * calls / count, mine[0].kind(nodes[0]).priority)
             worker.tasks += count
         self._progressed(worker)
         if finished:
@@ -240,7 +243,7 @@ class WorkerPool:
             worker.stops.pop(serial, None)
             worker.tasks += 1
             if ended_ns > started_ns:
-                self.measured(ended_ns - started_ns)
+                self.measured(ended_ns - started_ns, group.lane)
             self._out.append(msg.AttemptFailed(group.run, node, failure, worker.pid, started_ns, ended_ns))
         self._progressed(worker)
 
@@ -264,8 +267,9 @@ class WorkerPool:
         for run, node in () if group is None else in_the_same_call(group, message.serial):
             self._out.append(msg.Noted(run, node, message.stream, message.text))
 
-    def measured(self, task_ns: float) -> None:
-        """A task took so long: the average, and with it what a worker may hold, follow."""
+    def measured(self, task_ns: float, class_: int) -> None:
+        """A task of a class took so long: the averages, and with them what a worker may hold, follow."""
+        self.average_of[class_] = smoothed(self.average_of[class_], task_ns)
         self.average_ns = smoothed(self.average_ns, task_ns)
         self.holds_max = capacity(self.slots, self.average_ns, self._prefetch)
 

@@ -2,7 +2,9 @@
 
 A worker holds work ahead, so that it never waits; it claims the best class first (`actors.worker`). Work of a better
 class therefore need not wait in the engine until a worker has room: it goes to one that is full as well, and overtakes
-there. That costs the worker a bounded amount more to hold: `PREFETCH_OVER` leases for each of its slots.
+there. That costs the worker a bounded amount more to hold: `PREFETCH_OVER` leases of each better class for each of its
+slots. It goes there before anything is given to workers with room: the one that has most room has just begun a task,
+and the one that ends soonest may be full.
 
 Concurrency: functions of a pool. Known limit: a lease cannot overtake what runs. Where a worker is stuck in a long
 task, an idle one takes what waits behind it (`pool_size`), the best class included.
@@ -29,7 +31,7 @@ def offer_over(pool: WorkerPool, best: int, now_ns: int) -> msg.Offer | None:
 
     A worker has it while it holds fewer tasks of that class or a better one than `PREFETCH_OVER` allows, so that what
     is worse is overtaken and equals wait in the engine, in order. First come those that are likely to end soonest what
-    they run, whatever they hold behind it.
+    they run, whatever they hold behind it. While a worker has a free place, nothing need be overtaken.
     """
     over = pool.slots * PREFETCH_OVER
     if pool.draining or pool.holds_max <= pool.slots:  # nothing is held ahead that could be overtaken
@@ -40,23 +42,26 @@ def offer_over(pool: WorkerPool, best: int, now_ns: int) -> msg.Offer | None:
         fits = over - sum(book.held_of[: best + 1])
         if fits > 0 and worker.state is WorkerState.READY and not (worker.stops or worker.stuck):
             held = book.held - book.surplus
-            fits = min(fits, pool.holds_max + over - held, pool.tasks_max - worker.tasks - held, worker.window)
+            if held < pool.slots:
+                return None
+            fits = min(fits, pool.tasks_max - worker.tasks - held, worker.window)
             if fits > 0:
-                shares.append((_remaining_ns(worker, pool.average_ns, now_ns), worker.id, fits))
+                shares.append((_remaining_ns(worker, pool, now_ns), worker.id, fits))
     if not shares:
         return None
     return msg.Offer(pool.name, tuple((worker, fits) for _, worker, fits in sorted(shares)), best)
 
 
-def _remaining_ns(worker: PoolWorker, average_ns: float, now_ns: int) -> float:
+def _remaining_ns(worker: PoolWorker, pool: WorkerPool, now_ns: int) -> float:
     """How long what a worker runs is likely to take yet.
 
-    It began when the worker last answered, about, and takes as long as the pool's tasks do on average. What has taken
-    longer than that takes about as long again: durations vary over orders of magnitude, and not knowing better, the
-    future is as long as the past (J. R. Gott, "Implications of the Copernican principle", Nature 363, 1993).
+    It began when the worker last answered, about, and takes as long as the tasks of its class do on average. What is
+    late by some time stays so by as much again: not knowing better, the future is as long as the past (J. R. Gott,
+    "Implications of the Copernican principle", Nature 363, 1993).
     """
-    since_ns = now_ns - worker.progress_ns
-    return since_ns if since_ns > average_ns else average_ns - since_ns
+    oldest = worker.book.oldest
+    usual_ns = pool.average_ns if oldest is None else pool.average_of[oldest.lane]
+    return abs(usual_ns - (now_ns - worker.progress_ns))
 
 
 def with_places(pool: WorkerPool, offer: msg.Offer) -> msg.Offer:

@@ -189,8 +189,11 @@ class WorkerDesk:
         Time is up sooner while results are asked for.
         """
         wait_ns = limits.RESULT_ASKED_NS if asked else limits.RESULT_FLUSH_NS
-        may_take_long = bool(chunk.group.runs) or self._size_of(chunk.group.kind_no).long_or_unknown()
-        return may_take_long or now_ns - self._flushed_ns >= wait_ns
+        return self.may_take_long(chunk) or now_ns - self._flushed_ns >= wait_ns
+
+    def may_take_long(self, chunk: WorkChunk) -> bool:
+        """Whether a chunk may take longer than what is claimed at a time."""
+        return bool(chunk.group.runs) or self._size_of(chunk.group.kind_no).long_or_unknown()
 
     def stop_reason(self, serial: int) -> int:
         """Why this lease shall not start; 0 when it may."""

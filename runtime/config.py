@@ -25,9 +25,10 @@ from runtime.script import main_script
 from runtime.units import NS_PER_S, seconds_to_ns
 
 DEFAULT_NODE_TYPE: Final = "default"
+"""Node type of a task that names none. When the runtime is given other node types only, the first of them stands in."""
 WORKERS_MAX: Final = 512
 """Of one node type."""
-"""Node type of a task that names none. When the runtime is given other node types only, the first of them stands in."""
+NICENESS_MAX: Final = 19
 RETRIED_KINDS: Final = frozenset({FailureKind.ERROR, FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.MEMORY})
 """Failure kinds that a retry can help against; a payload or a missing handler fails the same way again."""
 DRAIN_TIMEOUT_S: Final = 10.0
@@ -68,6 +69,9 @@ class NodeType:
         grace: Seconds between the steps of an escalation (cooperative, SIGTERM, SIGKILL).
         retry_budget: Bound of its retries; None: as many as `Retry` says.
         breaker: Holds its tasks back while most of them fail; None: never.
+        niceness: How far its workers step back where processes compete for cores: from 0, as the program itself, to
+            19. With 10, tasks that compute for milliseconds delay neither engine nor program; where tasks are short,
+            workers that step back are what the engine waits for.
         cooldown: Seconds; a worker above the smallest number goes when it was not needed for twice as long, or for
             longer where the pool shrank too soon before.
     """
@@ -82,6 +86,7 @@ class NodeType:
     grace: float = limits.GRACE_NS / NS_PER_S
     retry_budget: RetryBudget | None = None
     breaker: Breaker | None = None
+    niceness: int = 0
     cooldown: float = limits.POOL_COOLDOWN_NS / NS_PER_S
 
     def __post_init__(self) -> None:
@@ -115,6 +120,7 @@ class NodeType:
                 self.breaker is None or isinstance(self.breaker, Breaker),
                 f"breaker must be a Breaker, not {self.breaker!r:.60}",
             ),
+            (is_whole(self.niceness, 0, NICENESS_MAX), f"niceness must be 0 to {NICENESS_MAX}"),
             (
                 is_number(self.cooldown, 0, _COOLDOWN_MAX_S, above=True),
                 f"cooldown must be above 0 and at most {_COOLDOWN_MAX_S:,.0f} seconds",
@@ -150,6 +156,7 @@ class NodeType:
             "retry_budget": None if self.retry_budget is None else self.retry_budget.to_wire(),
             "breaker": None if self.breaker is None else self.breaker.to_wire(),
             "cooldown_ns": seconds_to_ns(self.cooldown),
+            "niceness": self.niceness,
         }
 
 

@@ -29,9 +29,9 @@ WARM_TASKS = 2_000
 POLL_S = 0.002
 
 
-def node_types(workers: int, prefetch: int | None = None) -> list[NodeType]:
+def node_types(workers: int, prefetch: int | None = None, niceness: int = 0) -> list[NodeType]:
     """One pool of a fixed size, so that no worker is started inside a window."""
-    return [NodeType(NODE_TYPE, workers=workers, prefetch=prefetch)]
+    return [NodeType(NODE_TYPE, workers=workers, prefetch=prefetch, niceness=niceness)]
 
 
 def open_folder(folder: Path, setup: Setup, **more: Any) -> Runtime:

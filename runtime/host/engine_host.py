@@ -43,6 +43,7 @@ from runtime.host.teller import Teller
 from runtime.mail.blobs import BlobStore
 from runtime.mail.lease_table import LeaseTable
 from runtime.mail.link import RECHECK_NS, Link, cores, create_link
+from runtime.mail.ring import ORDERED_MACHINE
 
 _STOPPED_EVERY_NS: Final = 1_000_000_000
 """Between two looks at the process state of busy workers (25 us each)."""
@@ -152,7 +153,7 @@ class EngineHost:
         if more or self._lingered() or not self._arm():
             return True
         self._armed_ns = time.monotonic_ns()
-        if not self._recheck_planned:
+        if not (ORDERED_MACHINE or self._recheck_planned):
             self._recheck_planned = True
             self.loop.call_later(RECHECK_NS / 1e9, self._recheck)
         return False
@@ -212,12 +213,10 @@ class EngineHost:
             return []
 
     def _plan_timer(self) -> None:
-        if self._timer is not None:
-            if self._timer_ns == self._wake_ns:
-                return
-            self._timer.cancel()
-            self._timer = None
-        if self._wake_ns:
+        """A timer that is due before it is needed stays: it plans the next one."""
+        if self._wake_ns and (self._timer is None or self._wake_ns < self._timer_ns):
+            if self._timer is not None:
+                self._timer.cancel()
             self._timer_ns = self._wake_ns
             delay = max(0, self._wake_ns - time.monotonic_ns()) / 1e9
             self._timer = self.loop.call_later(delay, self._timer_fired)

@@ -55,6 +55,20 @@ def adopt_orphans() -> bool:
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def step_back(niceness: int) -> None:
+    """Let this process, and what it starts, come after others where they compete for cores.
+
+    Linux may group processes by session and share the cores among the groups first (autogroups), so the group steps
+    back as well; a worker has a session of its own.
+    """
+    if niceness:
+        with suppress(OSError):
+            os.nice(niceness)
+        if LINUX:
+            with suppress(OSError), open("/proc/self/autogroup", "w") as file:
+                file.write(str(niceness))
+
+
 def name_process(name: str) -> None:
     """Set the name that `ps -o comm` and `top` show, where the kernel has one."""
     if LINUX:

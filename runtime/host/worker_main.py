@@ -45,6 +45,7 @@ def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
     except BaseException as broken:
         link.send(b"W" + orjson.dumps([f"{type(broken).__name__}: {broken}"]), control=True)
         raise
+    kernel.step_back(config["node_type"].get("niceness", 0))
     kernel.adopt_orphans()
     if config.get("main"):
         LazyMain.install(config["main"])

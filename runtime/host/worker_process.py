@@ -80,6 +80,8 @@ class ProcessWorker:
             if chunk is not None:
                 if station.pile.waiting and desk.must_flush(chunk, now_ns, asked=bool(words[RESULTS_ASKED])):
                     self._flush(now_ns)
+                    if desk.may_take_long(chunk):  # the engine, if it waits for this core, waits until a tick otherwise
+                        os.sched_yield()
                 self._run_chunk(chunk)
             else:
                 self._flush(now_ns)

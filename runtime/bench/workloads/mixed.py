@@ -19,6 +19,8 @@ from runtime.bench.measure import MeasuredWindow
 from runtime.bench.workloads.base import Scenario, Setup
 
 BATCH_NS = 1_000_000
+NICENESS = 10
+"""Of the workers, of both: what computes for a millisecond stands aside for what decides and what waits."""
 
 
 class MixedScenario(Scenario):
@@ -33,7 +35,8 @@ class MixedScenario(Scenario):
     baseline_is_ours = True
 
     def params(self, setup: Setup) -> dict[str, Any]:
-        return {"workers": setup.workers, "batch_us": BATCH_NS // 1000, "every_ms": load.PACE_NS // 1_000_000}
+        every_ms = load.PACE_NS // 1_000_000
+        return {"workers": setup.workers, "batch_us": BATCH_NS // 1000, "every_ms": every_ms, "niceness": NICENESS}
 
     def baseline_params(self, setup: Setup) -> dict[str, Any]:
         return self.params(setup)
@@ -49,7 +52,7 @@ class MixedScenario(Scenario):
 
 
 def _measure(setup: Setup, urgent: Priority, patient: Priority) -> Sample:
-    with session.open_runtime(setup) as runtime:
+    with session.open_runtime(setup, node_types=session.node_types(setup.workers, niceness=NICENESS)) as runtime:
         quick, slow = runtime.options(priority=urgent), runtime.options(priority=patient)
         alone_ns = load.Bulk(slow, setup.tasks, BATCH_NS).finish()
         with MeasuredWindow(session.members(runtime)) as window:

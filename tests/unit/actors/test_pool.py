@@ -159,7 +159,7 @@ def test_cancel_takes_back_what_is_not_claimed_and_asks_what_runs() -> None:
 
 def test_many_that_are_cancelled_at_once_cost_one_look_at_the_book(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig()
-    rig.core.pools["default"].measured(1_000)
+    rig.core.pools["default"].measured(1_000, 2)
     rig.submit_graph([[]] * 1000)
     given = tuple(serial for _, serial, _ in rig.leases())
     (worker,) = rig.workers
@@ -193,7 +193,7 @@ def two_workers(held: int, average_ns: int) -> tuple[Rig, int, int, list[int]]:
     rig = Rig(node_type(workers_min=2, workers_max=2), boot=False)
     first, second = rig.workers
     rig.say(msg.WorkerHello(first, 1))
-    rig.core.pools["default"].measured(average_ns)
+    rig.core.pools["default"].measured(average_ns, 2)
     rig.submit_graph([*([] for _ in range(held)), list(range(held))])
     serials = [serial for _, serial, _ in rig.leases()]
     rig.say(msg.WorkerHello(second, 2))
@@ -321,7 +321,7 @@ def test_a_slot_of_the_lease_table_is_not_used_again_before_the_worker_passed_it
     rig = Rig()
     rig.submit(1)
     ((worker, first, _),) = rig.leases()
-    rig.core.pools["default"].measured(100)
+    rig.core.pools["default"].measured(100, 2)
     highest = first
     for seq in range(2, 12):
         items = list(range(limits.PREFETCH_MAX))
@@ -348,7 +348,7 @@ def test_each_task_of_an_asyncio_worker_has_its_own_time() -> None:
 
 def test_a_task_behind_a_long_one_gets_a_worker_of_its_own() -> None:
     rig = Rig(node_type(workers_min=1, workers_max=2))
-    rig.core.pools["default"].measured(100)
+    rig.core.pools["default"].measured(100, 2)
     rig.submit(2)
     rig.leases()
     rig.later(30_000_000)

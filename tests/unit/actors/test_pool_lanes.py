@@ -59,23 +59,52 @@ def test_each_full_worker_gets_better_work() -> None:
     rig.fill("low", 100)
     workers = [worker for worker, _ in rig.fill("high", 3)]
     assert sorted(workers) == sorted(rig.workers)
-    assert [worker for worker, _ in rig.fill("realtime", 1)] == [], "one that is urgent is held by each already"
+    assert len(rig.fill("realtime", 3)) == 2, "each class overtakes those below it"
+    assert rig.by_class == [2, 2, 0, 6]
+    assert rig.fill("high", 1) == rig.fill("normal", 1) == []
 
 
 @pytest.mark.parametrize(
-    ("past_us", "chosen"), [((900, 100), 0), ((100, 900), 1), ((3_000, 100), 1), ((9_000, 3_000), 1)]
+    ("past_us", "chosen"),
+    [((900, 100), 0), ((100, 900), 1), ((3_000, 100), 1), ((9_000, 3_000), 1), ((1_050, 500), 0)],
 )
 def test_better_work_goes_where_it_can_start_soonest(past_us: tuple[int, int], chosen: int) -> None:
-    """Tasks take a millisecond: what has run for 0.9 ends soon, what has run for 3 is a long one."""
+    """Tasks take a millisecond: what has run for 0.9 ends soon, what is a little late too, what has run for 3 is long.
+
+    What the tasks of other classes take says nothing of that.
+    """
     rig = Mixed(node_type(prefetch=2, workers_min=2, workers_max=2))
     rig.fill("low", 100)
     rig.now_ns += 20_000_000
     pool = rig.core.pools["default"]
-    pool.average_ns = 1e6
+    pool.average_of = [10.0, 20.0, 30.0, 1e6]
     for worker, past in zip(pool.workers.values(), past_us, strict=True):
         worker.progress_ns = rig.now_ns - past * 1000
     ((given_to, _),) = rig.fill("realtime", 1)
     assert given_to == list(pool.workers)[chosen]
+
+
+def test_better_work_goes_to_a_full_worker_that_ends_sooner_than_one_with_room() -> None:
+    rig = Mixed(node_type(prefetch=3, workers_min=2, workers_max=2))
+    given = rig.fill("low", 5)
+    full, roomy = rig.core.pools["default"].workers.values()
+    if full.book.held < roomy.book.held:
+        full, roomy = roomy, full
+    assert (full.book.held, roomy.book.held, len(given)) == (3, 2, 5)
+    rig.now_ns += 20_000_000
+    rig.core.pools["default"].average_of[PRIORITIES.index("low")] = 1e6
+    full.progress_ns, roomy.progress_ns = rig.now_ns - 900_000, rig.now_ns - 100_000
+    ((worker, _),) = rig.fill("realtime", 1)
+    assert worker == full.id
+
+
+def test_a_free_place_comes_before_one_that_must_be_overtaken() -> None:
+    rig = Mixed(node_type(prefetch=3, workers_min=2, workers_max=2), boot=False)
+    busy, idle = rig.workers
+    rig.say(msg.WorkerHello(busy, 1))
+    rig.fill("low", 4)
+    rig.say(msg.WorkerHello(idle, 2))
+    assert [worker for worker, _ in rig.fill("realtime", 1)] == [idle]
 
 
 def test_a_full_worker_of_coroutines_gets_better_work_for_each_of_its_slots() -> None:

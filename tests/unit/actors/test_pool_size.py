@@ -81,7 +81,7 @@ def test_a_worker_of_an_empty_pool_that_cannot_boot_is_started_again() -> None:
 
 def test_one_step_starts_several_and_the_next_waits_for_them() -> None:
     rig = elastic(1, 6)
-    rig.core.pools["default"].measured(10 * MS)
+    rig.core.pools["default"].measured(10 * MS, 2)
     rig.submit(30)
     first = started(rig)
     assert first == [2, 3, 4, 5, 6]
@@ -90,7 +90,7 @@ def test_one_step_starts_several_and_the_next_waits_for_them() -> None:
 
 def test_busy_workers_are_not_let_go() -> None:
     rig = elastic(0, 2)
-    rig.core.pools["default"].measured(100 * MS)
+    rig.core.pools["default"].measured(100 * MS, 2)
     rig.submit(2)
     rig.say(*(msg.WorkerHello(worker, worker) for worker in started(rig)))
     leases = rig.leases()
@@ -118,7 +118,7 @@ def test_a_worker_that_is_killed_keeps_its_place_until_it_is_gone() -> None:
 def test_a_busy_machine_is_asked_for_and_holds_growth_back() -> None:
     rig = elastic(1, 4)
     assert not rig.core.wants_machine
-    rig.core.pools["default"].measured(10 * MS)
+    rig.core.pools["default"].measured(10 * MS, 2)
     rig.say(msg.MachineSeen(0.99, 0.01, 2))
     rig.submit(30)
     assert started(rig) == []

@@ -123,3 +123,10 @@ def test_signalling_who_is_gone_is_no_error() -> None:
     with subprocess.Popen(["true"]) as child:
         child.wait()
     kernel.signal_group(child.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("niceness", [0, 7])
+def test_a_process_that_steps_back_comes_after_others_and_so_does_what_it_starts(niceness: int) -> None:
+    program = f"import os; from runtime.host import kernel; kernel.step_back({niceness}); os.system('nice')"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, start_new_session=True, check=True)
+    assert int(ran.stdout) == min(19, os.nice(0) + niceness)

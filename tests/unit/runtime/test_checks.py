@@ -64,6 +64,7 @@ WRONG: dict[Callable[..., Any], dict[str, list[Any]]] = {
         "grace": NUMBERS,
         "retry_budget": STRANGE,
         "breaker": STRANGE,
+        "niceness": [value for value in COUNTS if value != 0] + [20],
         "cooldown": [*NUMBERS, 0],
     },
     RetryBudget: {"ratio": NUMBERS, "per_s": [*NUMBERS, 0]},

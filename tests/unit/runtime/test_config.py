@@ -48,6 +48,7 @@ def test_node_type_on_the_wire() -> None:
         "retry_budget": None,
         "breaker": None,
         "cooldown_ns": 15_000_000_000,
+        "niceness": 0,
     }
     assert NodeType("cpu", workers=2).workers_range == (2, 2)
     assert NodeType("cpu", workers=(0, 2)).workers_range == (0, 2)
