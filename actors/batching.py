@@ -77,7 +77,7 @@ def pushed(giving: Giving, kind: Kind, count: int, now_ns: int) -> None:
     gathered = giving.batches.of(kind)
     queue = giving.ready[kind.node_type]
     if gathered.push(count, queue, _live):
-        queue.release(gathered.scope, now_ns)
+        queue.release(gathered.scope)
         giving.due.cancel(gathered.scope)
     elif not gathered.is_open and giving.due.due_ns(gathered.scope) is None:
         giving.due.set(gathered.scope, now_ns + gathered.rule.wait_ns)
@@ -132,7 +132,7 @@ def _forget_if_unused(giving: Giving, gathered: Gathered) -> None:
     """Nothing waits any more. What was cancelled meanwhile is let go, to be passed over."""
     queue = giving.ready[gathered.kind.node_type]
     if not waiting(queue, gathered.kind, _live, 1).calls:
-        queue.release(gathered.scope, 0)
+        queue.release(gathered.scope)
         giving.due.cancel(gathered.scope)
         giving.batches.forget(gathered.scope)
 

@@ -89,7 +89,11 @@ class Giving:
             for run in live:
                 for node in (*where(run.state, LEASED), *where(run.state, CANCELLING)):
                     self.quotas.take(run.kind(node), 1)
-        free = [scope for scope in _changed(before.quotas, policy.quotas) if self._set_quota(scope)]
+        free = [
+            scope
+            for scope in _changed(before.quotas, policy.quotas)
+            if self.quotas.set(scope, policy.quotas.get(scope))
+        ]
         if not policy.quotas:
             self.quotas, self._counted = Quotas(), False
         for key in _changed(before.rates, policy.rates):
@@ -108,9 +112,9 @@ class Giving:
             for tenant in _changed(before.weights, policy.weights):
                 queue.set_weight(tenant, policy.weights.get(tenant, 1.0))
             for scope in sorted(policy.paused - before.paused):
-                queue.block(scope, now_ns)
+                queue.block(scope)
             for scope in sorted(free):
-                queue.release(scope, now_ns)
+                queue.release(scope)
 
     def divides(self, node_type: str, worst: int | None = None) -> bool:
         """Whether it matters now what each class holds, where none below `worst` is given.
@@ -122,9 +126,6 @@ class Giving:
             return self._divided
         classes = self.ready[node_type].open_classes()
         return len(classes) > 1 and not classes[0]
-
-    def _set_quota(self, scope: str) -> bool:
-        return self.quotas.set(scope, self.policy.quotas.get(scope))
 
     # --- in and out -----------------------------------------------------------------------------------------------
 
@@ -139,17 +140,24 @@ class Giving:
         self._now_ns = now_ns
         queue = self.ready[offer.node_type]
         room = NO_BOUND if offer.worst is None else _UP_TO[offer.worst]
-        if (
-            self._gated
-            or offer.slots
-            or offer.node_type in self.guards.tripped
-            or offer.node_type in self.batches.types
-        ):
-            yield from self._take_limited(queue, offer, room)
-            return
+        gate = None
+        gated = self._gated or offer.node_type in self.guards.tripped or offer.node_type in self.batches.types
+        if gated or offer.slots:
+            if not self._suffices(queue, offer):
+                yield from self._take_limited(queue, offer, room)
+                return
+            gate = self._admit
         for worker, count in offer.shares:
-            for run, kind, nodes in queue.pop(count, now_ns, room):
+            for run, kind, nodes in queue.pop(count, now_ns, room, gate):
                 yield worker, run, kind, nodes, 0
+
+    def _suffices(self, queue: FairQueue[Run], offer: msg.Offer) -> bool:
+        """Whether it is plain that all of it may start: one kind waits, whose limits have room for the offer."""
+        kind = queue.only_kind
+        if kind is None or kind.batch or offer.slots or self.policy.paused or offer.node_type in self.guards.tripped:
+            return False
+        wanted = min(queue.size, sum(count for _, count in offer.shares))
+        return self.quotas.room_for(kind) >= wanted and self.rates.room_for(kind, self._now_ns) >= wanted
 
     def _take_limited(
         self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int]
@@ -182,17 +190,15 @@ class Giving:
         self, queue: FairQueue[Run], offer: msg.Offer, room: Sequence[int], held: list[int], count: int
     ) -> list[tuple[Run, Kind, Sequence[int]]]:
         """Up to so many for one worker; first of a class that waits below its least share, all within their most."""
-        gated = self._gated or offer.node_type in self.guards.tripped or offer.node_type in self.batches.types
-        gate = self._admit if gated else None
         if not offer.slots:
-            return queue.pop(count, self._now_ns, room, gate)
+            return queue.pop(count, self._now_ns, room, self._admit)
         by_class = self.policy.shares
         found: list[tuple[Run, Kind, Sequence[int]]] = []
         for class_, wanted in (*shares.owed(by_class, offer.slots, held, queue.open_classes()), (-1, count)):
             bounds = list(map(min, shares.room(by_class, offer.slots, held), room))
             if class_ >= 0:
                 bounds = [bound if no == class_ else 0 for no, bound in enumerate(bounds)]
-            got = queue.pop(min(wanted, count), self._now_ns, bounds, gate)
+            got = queue.pop(min(wanted, count), self._now_ns, bounds, self._admit)
             for _, kind, nodes in got:
                 count -= len(nodes)
                 held[kind.priority] += len(nodes)
@@ -258,7 +264,7 @@ class Giving:
         """Nodes that were taken and not leased hold no places, and are no probes."""
         if count and kind.node_type in self.guards.tripped:
             self.guards.unused(kind.node_type, count)
-            self.release(kind.node_type, breaker_scope(kind.node_type), self._now_ns)
+            self.release(kind.node_type, breaker_scope(kind.node_type))
         self._give_back(kind, count)
 
     def _give_back(self, kind: Kind, count: int) -> None:
@@ -284,16 +290,16 @@ class Giving:
         for scope in scopes:
             self.answered(scope)
             for queue in self.ready.values():
-                queue.release(scope, self._now_ns)
+                queue.release(scope)
 
     def answered(self, scope: str) -> None:
         """There is room again: who was turned away asks anew."""
         if self.denied.pop(scope, None) is not None:
             self.asked.pop(scope, None)
 
-    def release(self, node_type: str, scope: str, now_ns: int) -> None:
+    def release(self, node_type: str, scope: str) -> None:
         """What one node type has waiting under a scope may be looked at again."""
-        self.ready[node_type].release(scope, now_ns)
+        self.ready[node_type].release(scope)
 
     def drop(self, node_type: str, run: Run) -> None:
         """Nothing that waits of this run is READY any more."""
@@ -341,11 +347,11 @@ class Giving:
         """Whether something may be held back by the policy."""
         return self._gated
 
-    def position(self, run: Run, node: int, now_ns: int) -> Position | None:
+    def position(self, run: Run, node: int) -> Position | None:
         """Where a READY node waits; None where it does not."""
         kind = run.kind(node)
         queue = self.ready.get(kind.node_type)
-        return None if queue is None else queue.position(run, node, now_ns, flow_of(run), {kind.tenant})
+        return None if queue is None else queue.position(run, node, flow_of(run), {kind.tenant})
 
     def held_back(self) -> Iterator[tuple[str, int]]:
         """Scopes that hold work back, with how many nodes."""

@@ -196,7 +196,7 @@ def _ended(scheduler: Scheduler, run: Run, node_type: str, nodes: Sequence[int],
         return
     until_ns = guard.breaker.until_ns(now_ns)
     if until_ns is None:  # closed, or there may be room for a probe
-        scheduler.giving.release(node_type, breaker_scope(node_type), now_ns)
+        scheduler.giving.release(node_type, breaker_scope(node_type))
     else:
         scheduler.giving.due.set(breaker_scope(node_type), until_ns)
 

@@ -144,7 +144,7 @@ class Queries:
             "runs_live": len(core.scheduler.book.live),
             "nodes_live": core.scheduler.book.nodes_live,
             "dead_letters": dead.count(core.scheduler),
-            "pools": [pool_row(pool, len(core.scheduler.ready[pool.name]), ahead_ns) for pool in core.pools.values()],
+            "pools": [pool_row(pool, core.scheduler.ready[pool.name].size, ahead_ns) for pool in core.pools.values()],
         }
 
     def _policy(self, message: msg.Queried) -> dict[str, Any]:

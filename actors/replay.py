@@ -96,7 +96,7 @@ class Replay:
         for key, (then_ns, busy_ns) in self._used.items():
             scheduler.giving.rates.restore({"wall_ns": then_ns, "busy_ns": {key: busy_ns}}, now_ns, wall_ns)
         scheduler.schedules.begin(scheduler)
-        found["nodes_ready"] = sum(len(queue) for queue in scheduler.ready.values())
+        found["nodes_ready"] = sum(queue.size for queue in scheduler.ready.values())
         return found, scheduler.receive([msg.TimePassed()], now_ns, wall_ns)
 
     def _resume(self, run: Run) -> None:

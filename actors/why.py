@@ -135,7 +135,7 @@ class Reasons:
         if pool.draining:
             return "the engine is draining; it runs after the next start"
         giving = self._core.scheduler.giving
-        place = giving.position(run, node, self._now_ns)
+        place = giving.position(run, node)
         blocked_by = "" if place is None else place.blocked_by
         obstacle = pause(self._core, kind, self._now_ns)
         if not obstacle and (gathers := batching.gathers(giving, blocked_by, self._now_ns, self._wall_ns)):
@@ -146,7 +146,7 @@ class Reasons:
             obstacle = reason(self._core, blocked_by, self._now_ns)
         if obstacle:
             return f"it is held back: {obstacle}{self._expiry(run, node)}"
-        waiting = counted(len(giving.ready[kind.node_type]), "task waits", "tasks wait")
+        waiting = counted(giving.ready[kind.node_type].size, "task waits", "tasks wait")
         busy = sum(1 for worker in pool.workers.values() if worker.book.held)
         text = (
             f"it is ready: {waiting} for node type {kind.node_type!r}{_place(place)}; "

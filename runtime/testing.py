@@ -228,10 +228,8 @@ class InlineEngine:
         events += filter(None, decode.face_submissions(self._session, work, self._blobs.open))
         self._decide(events or [msg.TimePassed()])
         ready = self._scheduler.ready
-        while not self._leased and any(
-            map(len, ready.values())
-        ):  # what was cancelled is passed over, a share at a time
-            self._decide([msg.Offer(name, ((1, _SHARE),)) for name, queue in ready.items() if len(queue)])
+        while not self._leased and any(queue.size for queue in ready.values()):  # passes over what was cancelled
+            self._decide([msg.Offer(name, ((1, _SHARE),)) for name, queue in ready.items() if queue.size])
         while self._backlog and self._link.send(self._backlog[0][0], control=self._backlog[0][1]):
             self._backlog.popleft()
         if not events and not self._scheduler.unfinished and self._status is None:

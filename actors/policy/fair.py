@@ -59,9 +59,6 @@ class FairQueue(Generic[R]):
         self._look_ns = 0
         self._ageing_ns = ageing_ns
 
-    def __len__(self) -> int:
-        return self.size
-
     # --- in and out -----------------------------------------------------------------------------------------------
 
     def push(
@@ -236,7 +233,7 @@ class FairQueue(Generic[R]):
         self.size -= lane.size
         self.blocked_size += lane.size
 
-    def block(self, scope: str, now_ns: int) -> None:
+    def block(self, scope: str) -> None:
         """Hold back all of a scope that waits. What is pushed later meets the gate."""
         self._count_all()
         for level in self._levels:
@@ -245,7 +242,7 @@ class FairQueue(Generic[R]):
                     level.hold_back(lane, scope, took=False)
                     self._put_aside(lane)
 
-    def release(self, scope: str, now_ns: int) -> int:
+    def release(self, scope: str) -> int:
         """Put what waits under a scope back to where it was; returns how many nodes. Cut-off turns come first."""
         lanes = self._blocked.pop(scope, None)
         if lanes is None:
@@ -355,6 +352,11 @@ class FairQueue(Generic[R]):
 
     # --- questions ------------------------------------------------------------------------------------------------
 
+    @property
+    def only_kind(self) -> Kind | None:
+        """The kind of all that waits, where that is plain."""
+        return None if self._only is None else self._only.kind
+
     def best_class(self) -> int:
         """The best of the open classes; the number of classes when there is none."""
         return min(self.open_classes(), default=len(PRIORITIES))
@@ -391,9 +393,7 @@ class FairQueue(Generic[R]):
         lanes = (lane for level in self._levels for lane in level.found())
         return [(run, nodes[start:]) for lane in lanes for run, nodes, start, _, _ in lane.segments]
 
-    def position(
-        self, run: R, node: int, now_ns: int, flow: Hashable = None, tenants: set[str] | None = None
-    ) -> Position | None:
+    def position(self, run: R, node: int, flow: Hashable = None, tenants: set[str] | None = None) -> Position | None:
         """Where a node waits, or None. Looks at all segments, or at those of the flow and tenants that are named."""
         places = (level.position(run, node, flow, tenants) for level in self._levels)
         return next((place for place in places if place is not None), None)

@@ -18,6 +18,7 @@ up for it.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Final
 
@@ -66,16 +67,19 @@ class Gcra:
 
     def take(self, wanted: int, parts: int, now_ns: int) -> int:
         """Take as many as pass now of those wanted, at so many parts each."""
-        here = now_ns * self._ticks
-        busy = max(self._full - here, 0)
-        cost = parts * self._part
-        if cost == 0 or wanted <= 0:
-            return max(wanted, 0)
-        # What is dearer than the burst passes alone, when the meter is full.
-        count = min(wanted, max(self._depth - busy, 0) // cost) or (1 if busy == 0 else 0)
+        count = max(min(wanted, self.room(parts, now_ns)), 0)
         if count:
-            self._full = here + busy + count * cost
-        return count
+            self._full = max(self._full, now_ns * self._ticks) + int(count) * parts * self._part
+        return int(count)
+
+    def room(self, parts: int, now_ns: int) -> float:
+        """How many pass now, at so many parts each."""
+        busy = max(self._full - now_ns * self._ticks, 0)
+        cost = parts * self._part
+        if cost == 0:
+            return math.inf
+        # What is dearer than the burst passes alone, when the meter is full.
+        return max(self._depth - busy, 0) // cost or (1 if busy == 0 else 0)
 
     def next_ns(self, parts: int, now_ns: int) -> int:
         """When one more at so many parts passes, if nothing is taken until then."""

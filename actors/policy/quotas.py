@@ -18,6 +18,7 @@ Concurrency: none; owned by one actor. Known limits: a limit below what is held 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
@@ -86,6 +87,10 @@ class Quotas:
                 self._held[scope] += count
             self._by_kind[kind] = self._by_kind.get(kind, 0) + count
         return count, blocking
+
+    def room_for(self, kind: Scoped) -> float:
+        """How many nodes of a kind may start now."""
+        return min(map(self.room, self.scopes_of(kind)), default=math.inf)
 
     def give_back(self, kind: Scoped, count: int) -> list[str]:
         """Give back places of nodes of this kind that are not leased any more.

@@ -18,6 +18,7 @@ taken back before it began counts twice: fewer start than may, never more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final
@@ -94,6 +95,11 @@ class Rates:
         if count:
             self._taken.add(key)
         return count, self._clock.outside(meter.next_ns(parts, now))
+
+    def room_for(self, kind: Scoped, now_ns: int) -> float:
+        """How many of a kind may start now."""
+        meter = None if kind.rate_key is None else self._meters.get(kind.rate_key)
+        return math.inf if meter is None else meter.room(cost_parts(kind.rate_cost), self._clock.at(now_ns))
 
     def next_ns(self, kind: Scoped, now_ns: int) -> int:
         """When the next of a kind may start."""

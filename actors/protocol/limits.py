@@ -31,8 +31,9 @@ LEASE_SLOTS: Final = 32_768
 """Slots of a worker's lease table; a power of two. Bounds the prefetch of one worker."""
 PREFETCH_MAX: Final = 8192
 """Leases outstanding at one worker; a quarter of LEASE_SLOTS, so slots are free long before they are used again."""
-PREFETCH_TARGET_NS: Final = 8_000_000
-"""Work a worker holds ahead, by measured duration: some wake-ups' worth, yet short enough to stay fair."""
+PREFETCH_TARGET_NS: Final = 3_000_000
+"""Work a worker holds ahead, by measured duration: some wake-ups' worth, yet short enough to stay fair: who comes with
+something small waits behind it."""
 CLAIM_MAX: Final = 1024
 """Leases claimed by one compare-and-set."""
 BATCH_MAX: Final = CLAIM_MAX
@@ -51,7 +52,7 @@ OUTPUT_BYTES_MAX: Final = 64 * KIB
 # --- who runs next ------------------------------------------------------------------------------------------------
 QUANTUM: Final = 64
 """Nodes that a tenant of weight 1, or a flow, may start in one turn. Pieces of 64 cost little more than whole batches;
-an eighth of the 8 ms that a worker holds ahead (PREFETCH_TARGET_NS) is 1 ms, 64 tasks of 16 us."""
+an eighth of the 3 ms that a worker holds ahead (PREFETCH_TARGET_NS) is 64 tasks of 6 us."""
 # --- size of a pool (`actors.policy.scale`) -----------------------------------------------------------------------
 POOL_WAIT_NS: Final = 20_000_000
 """Work that waits for each worker, or waiting behind a task that takes long, above which a pool grows. Above

@@ -98,7 +98,7 @@ class FairMachine(RuleBasedStateMachine):
         before = len(self.blocked)
         taken = self.queue.pop(count, self.now_ns, gate=gate)
         for lane, entries in self.lanes.items():
-            place = self.queue.position(entries[-1][2], entries[-1][3], self.now_ns)
+            place = self.queue.position(entries[-1][2], entries[-1][3])
             if place is not None and place.blocked_by and lane not in self.blocked:
                 assert place.blocked_by == f"key:{lane[2].concurrency_key}"
                 self.blocked[lane] = place.blocked_by
@@ -138,7 +138,7 @@ class FairMachine(RuleBasedStateMachine):
 
     @rule(scope=st.sampled_from(SCOPES))
     def block(self, scope: str) -> None:
-        self.queue.block(scope, self.now_ns)
+        self.queue.block(scope)
         for lane in self.lanes:
             kind = lane[2]
             names = (f"key:{kind.concurrency_key}", f"tenant:{kind.tenant}", f"class:{PRIORITIES[lane[0]]}", "type:cpu")
@@ -148,7 +148,7 @@ class FairMachine(RuleBasedStateMachine):
     @rule(scope=st.sampled_from(SCOPES))
     def release(self, scope: str) -> None:
         lanes = [lane for lane, why in self.blocked.items() if why == scope]
-        assert self.queue.release(scope, self.now_ns) == sum(len(self.lanes[lane]) for lane in lanes)
+        assert self.queue.release(scope) == sum(len(self.lanes[lane]) for lane in lanes)
         for lane in lanes:
             del self.blocked[lane]
 
@@ -200,7 +200,7 @@ class FairMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         for scope in SCOPES:
-            self.queue.release(scope, self.now_ns)
+            self.queue.release(scope)
         self.blocked.clear()
         self.check_pop(self.queue.pop(1 << 40, self.now_ns), 1 << 40, NO_BOUND)
         assert not self.lanes
@@ -296,7 +296,7 @@ def one_at_a_time(queue: FairQueue[str], rounds: int, ask: Callable[[], int]) ->
 
         for run, _, nodes in queue.pop(ask(), 1, gate=gate):
             served[run] += len(nodes)
-        queue.release("key:printer", 1)
+        queue.release("key:printer")
     return served
 
 

@@ -65,6 +65,11 @@ class Rig:
         """The wall clock, which a test may set."""
         return self.now_ns + self.wall_offset_ns
 
+    def let_hold(self, count: int) -> None:
+        """Until something is measured, a worker holds so many."""
+        for pool in self.core.pools.values():
+            pool.holds_max = count
+
     def say(self, *events: Any) -> None:
         self.now_ns += 1
         self._take(self.core.receive(events, self.now_ns, self.wall_ns))

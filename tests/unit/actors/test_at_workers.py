@@ -24,6 +24,7 @@ def test_holders_are_found_with_what_is_ahead() -> None:
 
 def test_what_is_ahead_is_what_the_worker_runs_first() -> None:
     rig = Rig()
+    rig.let_hold(5)
     rig.submit(3)
     rig.leases()
     rows = [[4, 2, 0], [5, 2, 0]]

@@ -182,6 +182,16 @@ def test_what_may_run_at_once_does_not_stand_behind_each_other(limit: dict[str, 
     assert len({worker for worker, _, _ in rig.leases()}) == 2
 
 
+@pytest.mark.parametrize(
+    "limit", [{"quotas": {"key:db": 8}}, {"rates": {"db": [1.0, 8]}}, {"quotas": {"tenant:": 8, "class:normal": 9}}]
+)
+def test_where_limits_have_room_for_all_a_worker_gets_its_share_whole(limit: dict[str, Any]) -> None:
+    rig = rig_with(limit, workers_min=2, workers_max=2)
+    rig.let_hold(4)
+    submit(rig, 8, concurrency_key="db", rate_key="db")
+    assert [list(lease.nodes) for lease in rig.taken(fx.LeaseWork)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
 def test_weights_change_while_work_waits() -> None:
     rig = rig_with({"weights": {"a": 3}}, prefetch=1)
     submit(rig, 40, tenant="a")
@@ -254,6 +264,7 @@ def test_what_waits_for_a_rate_lets_better_classes_before() -> None:
 
 def test_who_waits_for_a_dear_task_does_not_wait_for_one_that_was_cancelled() -> None:
     rig = rig_with({"rates": {"api": [1.0, 1000]}}, prefetch=64)
+    rig.let_hold(9)
     submit(rig, 5, tenant="early", rate_key="api")
     submit(rig, 1, first=6, tenant="dear", rate_key="api", rate_cost=1000.0)
     for worker, serial, node in rig.leases():

@@ -210,7 +210,7 @@ def _check(rig: Rig, runs: dict[int, int]) -> None:
         for run in scheduler.book.live.values()
         for node in range(run.size)
         if run.state[node] == READY
-        and (place := scheduler.giving.position(run, node, rig.now_ns)) is not None
+        and (place := scheduler.giving.position(run, node)) is not None
         and place.blocked_by == KEY
     ]
     best = min(held_back, default=9)

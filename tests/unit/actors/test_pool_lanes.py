@@ -147,6 +147,7 @@ def test_an_idle_worker_takes_the_urgent_task_behind_a_long_one() -> None:
 
 def test_half_of_each_class_is_taken() -> None:
     rig = Mixed()
+    rig.let_hold(5)
     low, normal, urgent = (
         [serial for _, serial in rig.fill(p, n)] for p, n in (("low", 3), ("normal", 2), ("realtime", 1))
     )

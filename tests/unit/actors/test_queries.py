@@ -97,6 +97,7 @@ def test_times_are_wall_clock_and_include_failed_attempts() -> None:
 def test_a_page_of_what_matches_looks_at_so_many_nodes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "QUERY_NODES_MAX", 3)
     rig = Rig()
+    rig.let_hold(7)
     rig.submit_graph([[] for _ in range(7)])
     by_node = {node: (worker, serial) for worker, serial, node in rig.leases()}
     rig.fail(*by_node[5], 5)

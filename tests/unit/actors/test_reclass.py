@@ -38,6 +38,7 @@ def waiting(rig: Rig) -> dict[str, int]:
 
 def test_what_waits_of_a_run_overtakes() -> None:
     rig = Rig(boot=False)
+    rig.let_hold(5)
     submit(rig, 2, 1)
     rig.say(msg.MapSubmitted("s", 3, 1, [7, 8, 9], b"[3,1,[7,8,9]]"))
     assert rig.ask("priority", run="s-3", priority="high") == {"changed": True}
@@ -48,6 +49,7 @@ def test_what_waits_of_a_run_overtakes() -> None:
 
 def test_one_task_of_a_bundle_goes_alone_and_may_come_back() -> None:
     rig = Rig(boot=False)
+    rig.let_hold(5)
     submit(rig, 5, 1)
     assert rig.ask("priority", run="s-3", priority="realtime") == {"changed": True}
     assert waiting(rig) == {"realtime": 1, "normal": 4}

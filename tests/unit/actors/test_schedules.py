@@ -294,7 +294,7 @@ def test_a_node_type_that_is_gone_leaves_its_runs_waiting() -> None:
         replay.fold(record)
     replay.finish(1, NEXT + S, {})
     (run,) = scheduler.book.live.values()
-    assert (run.key, len(scheduler.ready["default"])) == ("job@20231114T221400Z", 1)
+    assert (run.key, scheduler.ready["default"].size) == ("job@20231114T221400Z", 1)
 
 
 def test_without_a_calendar_nothing_is_lost() -> None:

@@ -44,7 +44,7 @@ def test_better_class_first_and_fifo_inside() -> None:
     queue.push(replace(KIND, priority=0), "b", [3], 0, "f")
     queue.push(KIND, "c", [4], 0, "f")
     assert [(run, nodes) for run, _, nodes in queue.pop(10, 0)] == [("b", [3]), ("a", [1, 2]), ("c", [4])]
-    assert len(queue) == 0
+    assert queue.size == 0
 
 
 def test_one_flow_comes_in_one_piece_that_is_not_copied() -> None:
@@ -134,9 +134,9 @@ def test_what_a_gate_holds_back_stops_nobody_behind_it() -> None:
     assert (queue.size, queue.blocked_size, queue.held_back()) == (0, 3, {"key:printer": 3})
     queue.push(PRINT, "a", [5], 0, "f")
     assert queue.size == 0, "it joins what is held back"
-    assert queue.release("key:printer", 0) == 4
+    assert queue.release("key:printer") == 4
     assert [list(nodes) for _, _, nodes in queue.pop(10, 0)] == [[2, 3, 4, 5]]
-    assert queue.release("key:printer", 0) == 0
+    assert queue.release("key:printer") == 0
 
 
 def test_a_million_tasks_behind_one_key_are_held_back_in_one_step() -> None:
@@ -148,7 +148,7 @@ def test_a_million_tasks_behind_one_key_are_held_back_in_one_step() -> None:
         limit.free, limit.asked = 1, 0
         assert [list(nodes) for _, _, nodes in queue.pop(500, 0, gate=limit)] == [[node]]
         assert limit.asked == 1
-        queue.release("key:printer", 0)
+        queue.release("key:printer")
 
 
 def test_released_work_comes_back_in_the_order_of_its_flow() -> None:
@@ -157,8 +157,8 @@ def test_released_work_comes_back_in_the_order_of_its_flow() -> None:
     queue.push(ACME_PRINT, "b", [2], 0, "f")
     queue.push(ACME, "c", [3], 0, "f")
     queue.pop(10, 0, gate=lambda kind, wanted: (0, f"key:{kind.concurrency_key}"))
-    queue.release("key:printer", 0)
-    queue.release("key:None", 0)
+    queue.release("key:printer")
+    queue.release("key:None")
     assert order(queue, 3) == "abc"
 
 
@@ -168,10 +168,10 @@ def test_a_pause_holds_back_a_scope_and_nothing_else(scope: str) -> None:
     other = replace(LOW, node_type="gpu")
     queue.push(ACME_PRINT, "a", [1, 2], 0, "f")
     queue.push(other, "b", [3], 0, "f")
-    queue.block(scope, 0)
+    queue.block(scope)
     assert [run for run, _, _ in queue.pop(10, 0)] == ["b"]
-    queue.block(scope, 0)
-    assert queue.release(scope, 0) == 2
+    queue.block(scope)
+    assert queue.release(scope) == 2
     assert order(queue, 1) == "a"
 
 
@@ -183,7 +183,7 @@ def test_who_has_other_work_does_not_keep_a_limit_from_who_has_not() -> None:
     served: Counter[str] = Counter()
     for _ in range(40):
         served.update(run for run, _, _ in queue.pop(8, 0, gate=Limit(1)))
-        queue.release("key:printer", 0)
+        queue.release("key:printer")
     assert abs(served["a"] - served["b"]) <= 2
 
 
@@ -232,7 +232,7 @@ def test_a_dropped_run_is_gone_wherever_it_waits() -> None:
     queue.push(KIND, "b", [9], 0, "f")
     queue.push(LOW, "a", [5], 0, "g")
     queue.push(PRINT, "a", [6], 0, "g")
-    queue.block("key:printer", 0)
+    queue.block("key:printer")
     assert queue.drop_run("a", "f") == 4
     assert queue.drop_run("a") == 2
     assert (queue.size, queue.blocked_size, queue.held_back()) == (1, 0, {})
@@ -245,12 +245,12 @@ def test_position_says_who_is_before() -> None:
     queue.push(ACME_PRINT, "b", range(4), 0, "f")
     queue.push(ACME, "c", range(4), 0, "g")
     queue.push(KIND, "d", range(4), 0, "f")
-    assert queue.position("b", 2, 0) == Position(2, "acme", 6, 0, "")
-    assert queue.position("c", 0, 0) == Position(2, "acme", 0, 1, "")
-    assert queue.position("d", 1, 0, "f") == Position(2, "", 1, 1, "")
-    queue.block("key:printer", 0)
-    assert queue.position("b", 2, 0) == Position(2, "acme", 2, 0, "key:printer")
-    assert queue.position("b", 7, 0) is None
+    assert queue.position("b", 2) == Position(2, "acme", 6, 0, "")
+    assert queue.position("c", 0) == Position(2, "acme", 0, 1, "")
+    assert queue.position("d", 1, "f") == Position(2, "", 1, 1, "")
+    queue.block("key:printer")
+    assert queue.position("b", 2) == Position(2, "acme", 2, 0, "key:printer")
+    assert queue.position("b", 7) is None
 
 
 def test_one_node_moves_as_another_kind_and_back_to_its_place() -> None:

@@ -66,7 +66,9 @@ def test_it_agrees_with_a_bucket_of_exact_tokens(
     for step, wanted, cost in steps:
         now += step
         exact = Fraction(cost_parts(cost), ONE)
-        assert meter.take(wanted, cost_parts(cost), now) == tokens.take(wanted, exact, now)
+        room = meter.room(cost_parts(cost), now)
+        taken = meter.take(wanted, cost_parts(cost), now)
+        assert taken == min(wanted, room) == tokens.take(wanted, exact, now)
         assert meter.next_ns(cost_parts(cost), now) == tokens.next_ns(exact, now)
         assert meter.busy_ns(now) == tokens.busy_ns(now)
 

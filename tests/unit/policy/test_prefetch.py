@@ -11,8 +11,8 @@ from actors.protocol import limits
 @pytest.mark.parametrize(
     ("average_ns", "prefetch", "held"),
     [
-        (0, None, 9),
-        (1_000_000, None, 9),
+        (0, None, 4),
+        (1_000_000, None, 4),
         (10_000_000_000, None, 2),
         (100, None, limits.PREFETCH_MAX),
         (100, 1, 2),
