@@ -1,6 +1,7 @@
 """What every test is held to: it leaves nothing behind, and says so when it is slow.
 
-Concurrency: one pytest process; tests start processes of their own. Limits: what a fixture of wider scope leaves behind
+Concurrency: one pytest process, or two that run side by side: one has all tests that may start processes, in their
+order, the other those that only compute. Limits: what a fixture of wider scope leaves behind
 is found at the end of the session, not at the test that made it.
 """
 
@@ -10,7 +11,7 @@ import os
 import signal
 import tempfile
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +22,15 @@ from tests import leaks
 
 SLOW_S: Final = 0.25
 SLOW_SHOWN: Final = 15
-UNMARKED: Final[pytest.StashKey[list[tuple[float, str]]]] = pytest.StashKey()
+COMPUTING: Final = ("tests/properties", "tests/sim", "tests/tidy", "tests/unit/actors", "tests/unit/policy")
+"""Folders of tests that start no process and wait for nothing, so they may run beside those that do."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Mark what descends from this run; no deadlines for Hypothesis, because a shared machine pauses now and then."""
     os.environ[leaks.MARK] = uuid.uuid4().hex
-    config.stash[UNMARKED] = []
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SlowTests())
     hear_signals()
     hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
     hypothesis.settings.load_profile("house")
@@ -83,20 +86,28 @@ def state_dir(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if report.when == "call" and report.duration > SLOW_S and not item.get_closest_marker("slow"):
-        item.config.stash[UNMARKED].append((report.duration, item.nodeid))
-    return report
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where two processes share the run (`-n 2 --dist loadgroup`), what may start processes is one group."""
+    for item in items:
+        if not item.nodeid.startswith(COMPUTING):
+            item.add_marker(pytest.mark.xdist_group("processes"))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the tests that took over 250 ms and are not marked slow. A report, not a failure: machines differ."""
-    unmarked = config.stash[UNMARKED]
-    if unmarked:
-        terminalreporter.section(f"{len(unmarked)} tests over {SLOW_S * 1000:.0f} ms without the mark slow", sep="-")
-        for duration, name in sorted(unmarked, reverse=True)[:SLOW_SHOWN]:
-            terminalreporter.line(f"{duration:7.2f} s  {name}")
+class SlowTests:
+    """Names the tests that took over 250 ms and are not marked slow. A report, not a failure: machines differ."""
+
+    def __init__(self) -> None:
+        self._unmarked: list[tuple[float, str]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Called where the report is written, also for tests that ran in another process."""
+        if report.when == "call" and report.duration > SLOW_S and "slow" not in report.keywords:
+            self._unmarked.append((report.duration, report.nodeid))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The list."""
+        found = self._unmarked
+        if found:
+            terminalreporter.section(f"{len(found)} tests over {SLOW_S * 1000:.0f} ms without the mark slow", sep="-")
+            for duration, name in sorted(found, reverse=True)[:SLOW_SHOWN]:
+                terminalreporter.line(f"{duration:7.2f} s  {name}")

@@ -113,7 +113,7 @@ def test_the_order_is_kept() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (np.array([object()]), "Python objects"),
+        pytest.param(np.array([object()]), "Python objects", id="an array of objects"),
         (np.array([1, "a", None], dtype=object), "Python objects"),
         (np.zeros(2, [("a", "O")]), "Python objects"),
         (np.ma.masked_array([1], [True]), "MaskedArray has no exact stored form"),
