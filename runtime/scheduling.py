@@ -94,7 +94,7 @@ class Scheduling:
     ageing: float = limits.AGEING_NS / NS_PER_S
 
     def __post_init__(self) -> None:
-        Policy.of(self.to_wire())
+        Policy.of(self.to_wire(), new=True)
 
     def to_wire(self) -> dict[str, Any]:
         """As the engine reads it: the form of `actors.policy.policy`."""
@@ -165,7 +165,7 @@ def ask_change(**change: Any) -> tuple[str, dict[str, Any]]:
     Raises:
         ConfigurationError: It is wrong whatever stands; all problems are named.
     """
-    Policy().changed(change)
+    Policy().changed(change, new=True)
     return "policy", {"change": change}
 
 

@@ -47,6 +47,10 @@ RATE_MAX: Final = 1_000_000.0
 """Largest rate per second: an interval of 1,000 ns, which whole nanoseconds still tell to a thousandth."""
 RATE_MIN: Final = 1.0 / (365 * 86_400)
 """Smallest: once a year."""
+_BARE: Final = MappingProxyType(
+    {"weights": ("tenant:", "tenant"), "rates": ("rate:", "rate key"), "shares": ("class:", "class")}
+)
+"""Tables whose entries are bare names, with the scope that such a name has elsewhere."""
 _SHARES_SLACK: Final = 1e-9
 """What adding binary fractions may be off: 0.7 + 0.2 + 0.1 is the whole."""
 _KNOWN: Final = frozenset({*TABLES, "ageing_ns", "paused"})
@@ -69,30 +73,36 @@ class Policy:
     paused: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(data: Mapping[str, Any], *, bounded: bool = True) -> Policy:
+    def of(data: Mapping[str, Any], *, bounded: bool = True, new: bool = False) -> Policy:
         """The policy of a dictionary as in the module; what is absent is at its default.
 
         Args:
             data: As in the module.
             bounded: Refuse what is larger than POLICY_BYTES_MAX. What was put together from two may be twice as large.
+            new: Somebody sets it now, who may have written a scope where a name belongs: that is refused, with a hint.
+                What was once taken is read as it is.
 
         Raises:
             ConfigurationError: Something is wrong; all problems are named.
         """
-        checks = _Checks()
+        checks = _Checks(new=new)
         checks.unknown(data, _KNOWN)
         tables = {name: checks.table(name, data.get(name), removable=False) for name in TABLES}
         ageing_ns = checks.ageing(data.get("ageing_ns", limits.AGEING_NS))
         paused = checks.scopes("paused", data.get("paused", ()))
         return _made(checks, tables, ageing_ns, paused, bounded=bounded)
 
-    def changed(self, change: Mapping[str, Any]) -> Policy:
+    def changed(self, change: Mapping[str, Any], *, new: bool = False) -> Policy:
         """This policy with a change.
+
+        Args:
+            change: As in the module.
+            new: As for `of`.
 
         Raises:
             ConfigurationError: The change is wrong, or what would come of it; all problems are named.
         """
-        checks = _Checks()
+        checks = _Checks(new=new)
         checks.unknown(change, _CHANGES)
         tables: dict[str, dict[str, Any]] = {}
         for name in TABLES:
@@ -165,8 +175,9 @@ def _made(
 class _Checks:
     """Reads the parts of a policy, and gathers what is wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, new: bool = False) -> None:
         self.problems: list[str] = []
+        self.new = new
 
     def add(self, holds: bool, problem: str) -> bool:
         if not holds:
@@ -189,11 +200,20 @@ class _Checks:
             return {}
         found = {}
         for entry, value in data.items():
-            if self._entry(name, entry):
+            if (value is None or self._is_no_scope(name, entry)) and self._entry(name, entry):
                 read = None if value is None and removable else _READ[name](self, entry, value)
                 if read is not None or (value is None and removable):
                     found[entry] = read
         return found
+
+    def _is_no_scope(self, name: str, entry: object) -> bool:
+        """Whether an entry is no scope where a bare name is meant. Such a name would be taken, and mean nobody."""
+        word, what = _BARE.get(name, ("", ""))
+        if not (self.new and what and isinstance(entry, str) and entry.startswith(word)):
+            return True
+        return self.add(
+            False, f"{name}: {entry!a:.60} is a scope; name the {what} alone: {entry.removeprefix(word)!a:.60}"
+        )
 
     def _entry(self, name: str, entry: object) -> bool:
         """Whether an entry is called as it may be."""

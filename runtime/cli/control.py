@@ -35,7 +35,7 @@ def change_policy(state: Path, change: Mapping[str, Any], console: Console, *, a
         ConfigurationError: The change is wrong; all problems are named.
         EngineUnavailable: No engine runs there, or it does not answer. StateFolderError, ...: it is no state folder.
     """
-    Policy().changed(change)
+    Policy().changed(change, new=True)
     answer = engine_of(state)("policy", {"change": dict(change)})
     console.say(json.dumps(answer, indent=2) if as_json else policy_lines(answer))
     return Exit.OK

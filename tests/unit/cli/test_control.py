@@ -80,6 +80,7 @@ def test_what_stands_is_printed() -> None:
         (["quota", "STATE", "key:a", "1.5"], Exit.USAGE, "whole number"),
         (["quota", "STATE", "printer", "0"], Exit.USAGE, "'printer' is none of class:NAME"),
         (["weight", "STATE", "acme", "nan"], Exit.USAGE, "above 0"),
+        (["weight", "STATE", "tenant:acme", "2"], Exit.USAGE, "name the tenant alone: 'acme'"),
         (["pause", "STATE", "tenant:acme"], Exit.ENVIRONMENT, "no engine runs on"),
         (["pause", "MISSING", "tenant:acme"], Exit.ENVIRONMENT, "MS201"),
     ],
