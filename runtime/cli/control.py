@@ -52,7 +52,7 @@ def engine_of(state: Path) -> Ask:
     """
     with StateFolder.open(state, create=False, owner=False) as folder:
         if folder.owner_pid() is None:
-            raise EngineUnavailable(f"no engine runs on {folder.path}: open it with Runtime(...) and do it there")
+            raise EngineUnavailable(f"no engine runs on {folder.path}")
         path = folder.path
     return lambda what, args: command_socket.ask(path, what, args)
 

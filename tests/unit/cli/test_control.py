@@ -42,7 +42,9 @@ def test_a_running_engine_is_changed_from_outside(tmp_path: Path, capsys: pytest
         assert "no node type 'gpu'" in capsys.readouterr().err
     assert not (state / "commands").exists()
     assert main(["pause", str(state), "tenant:acme"]) == Exit.ENVIRONMENT
-    assert "no engine runs on" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no engine runs on" in said
+    assert "opening the folder with Runtime(...) starts an engine" in said
 
 
 @pytest.mark.slow
