@@ -14,8 +14,9 @@ from typing import Any, Self
 from actors.policy.policy import Policy, node_types_in
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
+from actors.protocol.moments import NS_PER_S
 from runtime.checks import BYTES_MAX, is_number, is_whole
-from runtime.units import NS_PER_S, any_to_ns
+from runtime.units import any_to_ns
 
 
 @dataclass(frozen=True, slots=True)

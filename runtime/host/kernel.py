@@ -16,6 +16,8 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any, Final
 
+from actors.protocol.moments import NS_PER_S
+
 LINUX: Final = sys.platform.startswith("linux")
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
@@ -138,7 +140,7 @@ def start_time_of(monotonic_ns: int) -> int:
     ago_ns = time.monotonic_ns() - monotonic_ns
     if LINUX:
         since_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ago_ns
-        return since_boot_ns * os.sysconf("SC_CLK_TCK") // 1_000_000_000
+        return since_boot_ns * os.sysconf("SC_CLK_TCK") // NS_PER_S
     return (time.time_ns() - ago_ns) // 1_000_000
 
 
