@@ -22,11 +22,11 @@ from typing import Any, Final
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, HandlerRefused, PayloadError
 from actors.protocol.kinds import Shape
-from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, graph_of_one, refuse_long_item, shape_of
 from runtime.config import RuntimeConfig
 from runtime.flow import Flow
 from runtime.host.client import EngineClient
 from runtime.host.decode import BLOB_MARK, SEQ_BYTES
+from runtime.items import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, graph_of_one, refuse_long_item, shape_of
 from runtime.keywords import options_for
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec

@@ -29,8 +29,8 @@ from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import counted, is_name
-from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, UnwrittenBlobs, encode_call, holds, shape_of
 from runtime.config import NAME_RULE
+from runtime.items import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, UnwrittenBlobs, encode_call, holds, shape_of
 from runtime.keywords import refuse_options_of_nodes
 from runtime.mail.codec import Codec
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, TaskOptions, kind_of, split_partial

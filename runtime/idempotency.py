@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.moments import NS_PER_S
-from runtime.calls import UnwrittenBlobs
 from runtime.checks import is_number
+from runtime.items import UnwrittenBlobs
 
 KEY_OPTIONS: Final = frozenset({"idempotency_key", "idempotency_window"})
 KEY_BYTES_MAX: Final = 200

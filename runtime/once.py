@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.moments import NS_PER_S
-from runtime.calls import UnwrittenBlobs
 from runtime.checks import is_number
 from runtime.idempotency import KEY_BYTES_MAX, KEY_OPTIONS, Key, digest_of, fits, key_of, key_problems
+from runtime.items import UnwrittenBlobs
 from runtime.times import WAIT_S_MAX, Times
 
 ONCE_OPTIONS: Final = KEY_OPTIONS | {"unique", "debounce", "debounce_key", "debounce_max"}
