@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 def on_session_opened(scheduler: Scheduler, message: msg.SessionOpened) -> None:
+    """A session begins or goes on: it is told what was acknowledged, and anew how that ended or stands."""
     scheduler.book.forget_sessions(message.session)
     session = scheduler.book.session(message.session)
     scheduler.put(fx.Tell(message.session, "H", {"acked_seq": session.seq_last}, scheduler.lsn, control=True))
@@ -42,12 +43,14 @@ def on_session_opened(scheduler: Scheduler, message: msg.SessionOpened) -> None:
 
 
 def on_session_lost(scheduler: Scheduler, message: msg.SessionLost) -> None:
+    """Nobody speaks for the session: its kinds are forgotten, its runs go on."""
     for kinds in (scheduler.session_kinds, scheduler.kinds_refused):
         for key in [k for k in kinds if k[0] == message.session]:
             del kinds[key]
 
 
 def on_kind_defined(scheduler: Scheduler, message: msg.KindDefined) -> None:
+    """A number of the session stands for a kind from now on. Without room for it, it is tried again at each use."""
     _define(scheduler, (message.session, message.kind_no), message.data)
 
 
@@ -70,6 +73,7 @@ def _define(scheduler: Scheduler, key: tuple[str, int], data: dict[str, Any]) ->
 
 
 def on_tasks(scheduler: Scheduler, message: msg.TasksSubmitted) -> None:
+    """Single tasks become a run. What cannot be entered is refused, and what starts later is kept apart."""
     session = scheduler.book.session(message.session)
     rows = [row for row in message.tasks if row[0] > session.seq_last]
     if not rows:
@@ -135,6 +139,7 @@ def admit_tasks(
 
 
 def on_map(scheduler: Scheduler, message: msg.MapSubmitted) -> None:
+    """A chunk of a map becomes a run, is logged and queued."""
     session = scheduler.book.session(message.session)
     if message.seq <= session.seq_last:
         _ack(scheduler, message.session, session.seq_last)
@@ -151,6 +156,7 @@ def on_map(scheduler: Scheduler, message: msg.MapSubmitted) -> None:
 
 
 def admit_map(scheduler: Scheduler, session: str, kinds: list[Kind], seq: int, items: list[Any]) -> Run:
+    """The run of a chunk of a map, known from now on. Also when the log is read."""
     run = Run.of_tasks(
         scheduler.book.next_no(), f"{session}-{seq}", session, seq, scheduler.wall_ns, kinds, None, items
     )
@@ -160,6 +166,7 @@ def admit_map(scheduler: Scheduler, session: str, kinds: list[Kind], seq: int, i
 
 
 def on_graph(scheduler: Scheduler, message: msg.GraphSubmitted) -> None:
+    """A graph becomes a run, unless its key or its uniqueness says that it stands for another one."""
     session = scheduler.book.session(message.session)
     if message.seq <= session.seq_last:
         _ack(scheduler, message.session, session.seq_last)
@@ -218,6 +225,7 @@ def _stand_for(scheduler: Scheduler, session: str, seq: int, run_key: str, key: 
 
 
 def admit_graph(scheduler: Scheduler, session: str, seq: int, header: dict[str, Any], columns: GraphColumns) -> Run:
+    """The run of a graph, known from now on. Also when the log is read. Raises MainspringError: nothing was done."""
     kinds = scheduler.interned(header["kinds"])
     key = header.get("run_id") or f"{session}-{seq}"
     run = Run.of_graph(scheduler.book.next_no(), key, session, seq, scheduler.wall_ns, kinds, columns)
@@ -231,6 +239,7 @@ def admit_graph(scheduler: Scheduler, session: str, seq: int, header: dict[str, 
 
 
 def on_refused(scheduler: Scheduler, message: msg.SubmissionRefused) -> None:
+    """What the host could not decode is refused, so that its session does not wait for it."""
     _reject(scheduler, message.session, message.seq, message.seq, message.code, message.text)
 
 

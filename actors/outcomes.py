@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 def on_finished(scheduler: Scheduler, message: msg.Finished) -> None:
+    """Attempts succeeded: logged, told, and what they release is queued. What spawned too much has failed."""
     failed: list[msg.AttemptFailed] = []
     for group in message.groups:
         if group[0].rare.refused:
@@ -118,6 +119,7 @@ def _submitted_part(run: Run, nodes: Sequence[int], values: list[Any]) -> list[A
 
 
 def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
+    """An attempt failed, or waits for its calls: what follows for its node."""
     run, node, failure = message.run, message.node, message.failure
     guards.ended(scheduler, run, (node,), None if run.state[node] == CANCELLING else outcome(failure["kind"]))
     if failure["kind"] == FailureKind.WAITS:
@@ -187,6 +189,17 @@ def end(
     failure: dict[str, Any],
     message: msg.AttemptFailed | None,
 ) -> None:
+    """A node ends without success.
+
+    Args:
+        scheduler: Logs and tells.
+        run: Whose node it is.
+        node: Its number.
+        state: FAILED, CANCELLED or SKIPPED.
+        attempt: How many attempts it had.
+        failure: Why, as it is kept and told.
+        message: The attempt that ended it; None where none ran.
+    """
     run.own_rare().attempts[node] = attempt
     run.own_rare().failures[node] = failure
     if state == FAILED and node not in run.rare.callers:
@@ -273,6 +286,7 @@ def look_for_handlers(scheduler: Scheduler) -> None:
 
 
 def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
+    """Leases came back untouched: the nodes are ready again, before others, or at their end if their time is over."""
     guards.ended(scheduler, message.run, message.nodes, None)
     back = message.run.give_back(message.nodes)
     for node in back:

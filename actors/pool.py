@@ -13,7 +13,7 @@ handler's interpreter lock: a handler that holds it for half a minute is busy, n
 A worker claims the best class first (`actors.worker`), so what it has passed in its lease table is read there with each
 of its answers, not inferred from them.
 
-Invariants: a serial is in one book; a worker that is not READY gets no grants; held <= PREFETCH_MAX + 2 * slots, where
+Invariants: a serial is in one book; a worker that is not READY gets no grants; held <= PREFETCH_MAX + 4 * slots, where
 a batch counts as one lease, and the lease table has room for all of its leases.
 """
 

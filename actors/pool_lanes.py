@@ -31,7 +31,8 @@ def offer_over(pool: WorkerPool, best: int, now_ns: int) -> msg.Offer | None:
 
     A worker has it while it holds fewer tasks of that class or a better one than `PREFETCH_OVER` allows, so that what
     is worse is overtaken and equals wait in the engine, in order. First come those that are likely to end soonest what
-    they run, whatever they hold behind it. While a worker has a free place, nothing need be overtaken.
+    they run, whatever they hold behind it. While a worker has a free place and may be given work, nothing
+    need be overtaken.
     """
     over = pool.slots * PREFETCH_OVER
     if pool.draining or pool.holds_max <= pool.slots:  # nothing is held ahead that could be overtaken
@@ -42,9 +43,9 @@ def offer_over(pool: WorkerPool, best: int, now_ns: int) -> msg.Offer | None:
         fits = over - sum(book.held_of[: best + 1])
         if fits > 0 and worker.state is WorkerState.READY and not (worker.stops or worker.stuck):
             held = book.held - book.surplus
-            if held < pool.slots:
-                return None
             fits = min(fits, pool.tasks_max - worker.tasks - held, worker.window)
+            if fits > 0 and held < pool.slots:
+                return None
             if fits > 0:
                 shares.append((_remaining_ns(worker, pool, now_ns), worker.id, fits))
     if not shares:

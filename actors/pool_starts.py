@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
+from actors.protocol.moments import NS_PER_S
 from actors.protocol.states import WorkerEvent, WorkerState
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def look_at_starts(pool: WorkerPool) -> None:
         if due > pool.now_ns:
             pool.put(fx.WakeAt(due))
             continue
-        worker.boot_error = pool.trouble = f"it said nothing for {limits.WORKER_START_NS // 1_000_000_000} s"
+        worker.boot_error = pool.trouble = f"it said nothing for {limits.WORKER_START_NS // NS_PER_S} s"
         pool.wanted = max(0, pool.wanted - 1)
         worker.move(WorkerEvent.KILL)
         pool.put(fx.SignalWorker(worker.id, "KILL"))

@@ -27,6 +27,7 @@ WATCH_NS_MIN: Final = 5_000_000
 
 
 def stop_leases(pool: WorkerPool, message: msg.StopLeases) -> None:
+    """Take the leases of these nodes back; what cannot be taken runs, and is stopped (`revoked`)."""
     nodes = set(message.nodes)
     for worker in pool.workers.values():
         serials = tuple(
@@ -41,6 +42,7 @@ def stop_leases(pool: WorkerPool, message: msg.StopLeases) -> None:
 
 
 def revoked(pool: WorkerPool, message: msg.LeasesRevoked) -> None:
+    """A worker was asked for leases: what was won goes back, what was not and shall not run is asked to stop."""
     worker = pool.workers.get(message.worker)
     if worker is None:
         return
@@ -67,6 +69,7 @@ def revoked(pool: WorkerPool, message: msg.LeasesRevoked) -> None:
 
 
 def give_back(pool: WorkerPool, worker: PoolWorker, serials: Iterable[int], cause: str) -> None:
+    """These leases end untouched: their nodes go back to the scheduler, the last given first."""
     back: dict[int, tuple[Run, list[int]]] = {}
     for serial in serials:
         group = worker.book.finish(serial, 1)
@@ -92,12 +95,14 @@ def _stop(pool: WorkerPool, worker: PoolWorker, serials: list[int], reason: int)
 
 
 def take_back(pool: WorkerPool, worker: PoolWorker, serials: list[int]) -> None:
+    """Ask a worker for leases, unless it is being asked already."""
     if serials and not worker.revoking:
         worker.revoking = True
         pool.put(fx.Revoke(worker.id, tuple(serials)))
 
 
 def escalate_due(pool: WorkerPool) -> None:
+    """Go a step further with attempts that did not stop in time: SIGTERM, then SIGKILL."""
     for worker in pool.workers.values():
         for escalation in list(worker.stops.values()):
             if escalation.due_ns > pool.now_ns:
@@ -112,6 +117,7 @@ def escalate_due(pool: WorkerPool) -> None:
 
 
 def observed(pool: WorkerPool, message: msg.WorkerObserved) -> None:
+    """A worker was looked at: stop what runs for too long, give it up if frozen, replace it if it is too large."""
     worker = pool.workers.get(message.worker)
     if worker is None:
         return

@@ -6,9 +6,9 @@ What is imported from here is public; everything else may change. Names are load
 that `import runtime` costs a worker or a command-line program nothing.
 
 Reading order of the face: `config`, `protection` and `scheduling` (what can be set), `registry` and `reference`
-(tasks and their names), `flow` (graphs), `dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and
-`views` (from the engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking face),
-`aio` (the asyncio face), `mapping` and `iterate` (map), `schedules` and `schedule_calls` (what runs again and again),
+(tasks and their names), `flow` (graphs), `keywords`, `dispatch` and `items` (from a call to a frame), `handle`,
+`outcome` and `views` (from the engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking
+face), `aio` (the asyncio face), `mapping` and `iterate` (map), `schedules` and `schedule_calls` (what runs again),
 `executor`, `letters` and `operations` (what an operator does). Below it: `host` (processes), `mail` (queues and
 values), `storage` (disk), `profile`, `bench`, `cli`.
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runtime.aio import AsyncRuntime as AsyncRuntime
     from runtime.batch import Batch as Batch
     from runtime.batch import Failed as Failed
-    from runtime.called import Asked as Asked
+    from runtime.call_book import Asked as Asked
     from runtime.config import NodeType as NodeType
     from runtime.config import Priority as Priority
     from runtime.config import Retention as Retention
@@ -89,7 +89,7 @@ __all__ = [
 ]
 
 _HOME: Final = {
-    "Asked": "runtime.called",
+    "Asked": "runtime.call_book",
     "AsyncRuntime": "runtime.aio",
     "Batch": "runtime.batch",
     "Breaker": "runtime.protection",

@@ -10,9 +10,9 @@ from typing import Any, Final, Generic, Self, TypeVar, Unpack, overload
 
 from actors.protocol.errors import CallerError, QueueFull
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, settled
-from runtime.calls import BlobNeeded
 from runtime.config import Priority
 from runtime.flow import Flow
+from runtime.items import BlobNeeded
 from runtime.mapping import MapOptions, Mapping
 from runtime.registry import Options
 from runtime.submitter_base import AsyncFn, Fn, P, R, SubmitterBase, flow_arguments, raise_if_refused

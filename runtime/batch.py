@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, overload
 
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.limits import BATCH_MAX, BATCH_WAIT_NS_MAX
+from actors.protocol.moments import NS_PER_S
 from runtime.checks import is_number, is_whole, refuse
-from runtime.units import NS_PER_S
 
 if TYPE_CHECKING:
     from runtime.registry import Task

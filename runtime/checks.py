@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from actors.protocol import values
 from actors.protocol.errors import ConfigurationError
 
 SECONDS_MAX: Final = 1e9
@@ -14,14 +15,12 @@ BYTES_MAX: Final = 1 << 62
 
 def is_number(value: object, least: float, most: float = SECONDS_MAX, *, above: bool = False) -> bool:
     """Whether it is a finite number in these bounds; `above`: and not the least itself."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return least <= value <= most and not (above and value == least)
+    return values.is_number(value, least, most, above=above)
 
 
 def is_whole(value: object, least: int = 1, most: int = 1_000_000_000) -> bool:
     """Whether it is a whole number in these bounds."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+    return values.is_whole(value, least, most)
 
 
 def is_one_of(value: object, words: Iterable[str]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, get_args
 
 from actors.protocol import limits
 from actors.protocol.errors import UnknownNodeType
+from actors.protocol.moments import NS_PER_S
 from actors.protocol.states import FailureKind
 from actors.protocol.words import is_name
 from runtime.checks import BYTES_MAX, SECONDS_MAX, is_number, is_one_of, is_range, is_whole, listed, refuse
@@ -22,7 +23,7 @@ from runtime.host.scaling import OnScale, can_be_asked
 from runtime.protection import Breaker, RetryBudget
 from runtime.scheduling import Scheduling
 from runtime.script import main_script
-from runtime.units import NS_PER_S, seconds_to_ns
+from runtime.units import seconds_to_ns
 
 DEFAULT_NODE_TYPE: Final = "default"
 """Node type of a task that names none. When the runtime is given other node types only, the first of them stands in."""

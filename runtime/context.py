@@ -26,7 +26,7 @@ from actors.protocol.words import counted
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from runtime.called import Asked, CallBook
+    from runtime.call_book import Asked, CallBook
     from runtime.flow import Flow, Node
     from runtime.host.results import Place
     from runtime.mail.codec import Codec
@@ -232,7 +232,7 @@ class TaskContext:
         if view.batch:
             raise GraphError("a batching handler cannot call other tasks: it is not said for which of its calls")
         if self._calls is None:
-            from runtime.called import CallBook  # lazy: few handlers call
+            from runtime.call_book import CallBook  # lazy: few handlers call
 
             self._calls = CallBook(view.codec, self._earlier, f"called by {self.idempotency_key}")
         return self._calls.ask(fn, args, kwargs)
@@ -331,7 +331,7 @@ class TaskContext:
         """
         if self._calls is None or not self._calls.waiting:
             return exc
-        from runtime.called import is_waiting  # lazy: as above
+        from runtime.call_book import is_waiting  # lazy: as above
 
         if not is_waiting(exc):
             return exc

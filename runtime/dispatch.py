@@ -21,12 +21,13 @@ from typing import Any, Final
 
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, HandlerRefused, PayloadError
-from actors.protocol.kinds import SHARING, Shape
-from runtime.calls import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, graph_of_one, refuse_long_item, shape_of
+from actors.protocol.kinds import Shape
 from runtime.config import RuntimeConfig
 from runtime.flow import Flow
 from runtime.host.client import EngineClient
 from runtime.host.decode import BLOB_MARK, SEQ_BYTES
+from runtime.items import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, graph_of_one, refuse_long_item, shape_of
+from runtime.keywords import options_for
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.once import ONCE_OPTIONS, Debounce, Once, debounced_columns, once_of
@@ -38,13 +39,11 @@ from runtime.registry import (
     TaskOptions,
     TaskRegistry,
     kind_of,
-    positional_names,
     split_partial,
 )
 from runtime.times import NO_TIMES, TIME_OPTIONS, Times, tail_of, times_of
 from runtime.units import seconds_to_ns
 
-SUBMIT_OPTIONS: Final = frozenset({"priority", "timeout", "run_id", *SHARING}) | TIME_OPTIONS | ONCE_OPTIONS
 RUN_ID_BYTES_MAX: Final = 120
 """A run id names a folder, so it must fit into a file name together with what is put behind it."""
 _UNKNOWN: Final = -1
@@ -65,7 +64,7 @@ class Plan:
         self.pickle = options.payloads == "pickle"
         self.ends = () if options.expires is None and options.deadline is None else _ends_of(options)
         self.numbers: dict[str, int] = {}
-        self.own_options = SUBMIT_OPTIONS - _taken_by(fn)
+        self.own_options = options_for(fn)
         self.one = self.many = _UNKNOWN
 
     def kind(self, shape: Shape) -> dict[str, Any]:
@@ -85,11 +84,6 @@ class Plan:
 def _ends_of(options: TaskOptions) -> tuple[int | None, int | None]:
     """How long after its submission a task expires, and must have ended."""
     return seconds_to_ns(options.expires), seconds_to_ns(options.deadline)
-
-
-def _taken_by(fn: Callable[..., Any]) -> frozenset[str]:
-    names, takes_any = positional_names(fn.fn if isinstance(fn, Task) else fn)
-    return SUBMIT_OPTIONS if takes_any else names
 
 
 class Dispatch:

@@ -47,12 +47,12 @@ from actors.protocol.errors import (
     TaskFailed,
 )
 from actors.protocol.states import FailureKind
-from runtime.calls import BlobNeeded
 from runtime.config import NodeType
 from runtime.engine import Runtime
 from runtime.handle import TaskHandle
 from runtime.host.pending import Pending
 from runtime.invoke import Call, InitializerFailed, call_each, invoke
+from runtime.items import BlobNeeded
 from runtime.registry import Task, TaskOptions
 
 P = ParamSpec("P")

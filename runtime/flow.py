@@ -29,8 +29,9 @@ from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Shape
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import counted, is_name
-from runtime.calls import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, UnwrittenBlobs, encode_call, holds, shape_of
 from runtime.config import NAME_RULE
+from runtime.items import ANY_KEY, QUICK_TYPES, BlobNeeded, NoBlobs, UnwrittenBlobs, encode_call, holds, shape_of
+from runtime.keywords import refuse_options_of_nodes
 from runtime.mail.codec import Codec
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, TaskOptions, kind_of, split_partial
 
@@ -64,9 +65,9 @@ class Node(Generic[R_co]):
 
 
 class _Row:
-    """What a flow knows of one function: its kind numbers by shape."""
+    """What a flow knows of one function: its kind numbers by shape, and keywords that were looked at."""
 
-    __slots__ = ("fn", "one", "options", "parents", "pickle", "shapes")
+    __slots__ = ("fn", "keywords", "one", "options", "parents", "pickle", "shapes")
 
     def __init__(self, fn: Callable[..., Any], options: TaskOptions) -> None:
         self.fn = fn
@@ -74,6 +75,7 @@ class _Row:
         self.pickle = options.payloads == "pickle"
         self.parents = self.one = _UNKNOWN
         self.shapes: dict[str, int] = {}
+        self.keywords: set[str] = set()
 
 
 class Flow:
@@ -160,6 +162,7 @@ class Flow:
 
         Raises:
             HandlerRefused: The function cannot be a handler.
+            ConfigurationError: A keyword that it does not take is an option, or written like one.
             PayloadError: A value cannot be stored exactly; names its path.
             MissingNode: A node of another flow. DuplicateNode: the id is taken. GraphError: too many nodes.
         """
@@ -172,6 +175,9 @@ class Flow:
             row = self._row(fn, trigger)
         controls = [self._index(node) for node in after] if after else ()
         if kwargs:
+            if not row.keywords.issuperset(kwargs):
+                refuse_options_of_nodes(row.fn, kwargs)
+                row.keywords.update(kwargs)
             return self._add_with_item(row, args, kwargs, controls, id)
         deps: list[int] = []
         for arg in args:
@@ -252,8 +258,6 @@ class Flow:
     def _added(
         self, kind: int, deps: Sequence[int], controls: Sequence[int], item: bytes | None, name: str | None
     ) -> Node[Any]:
-        if name is not None:
-            _check_id(name)
         if item is not None:
             item = b"%b" % item  # a copy: what orjson returns holds on to 4 KiB (measured with 3.13)
         self._columns = None
@@ -375,18 +379,6 @@ class Flow:
             if isinstance(refused.__cause__, GraphError):
                 raise refused.__cause__ from None
             raise
-
-
-def _check_id(name: str) -> None:
-    """Refuse an id that no JSON text can hold, or that is too long for a name."""
-    try:
-        size = len(name) if name.isascii() else len(name.encode())
-    except UnicodeEncodeError:
-        raise GraphError(f"node id {name!a:.200} holds a lone surrogate") from None
-    except AttributeError:
-        raise GraphError(f"a node id must be a string, not {name!r:.200}") from None
-    if size > limits.NAME_BYTES_MAX:
-        raise GraphError(f"a node id has at most {limits.NAME_BYTES_MAX:,} bytes, not {size:,}: {name!a:.60}...")
 
 
 def _is_node(kind: type) -> bool:

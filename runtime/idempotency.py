@@ -13,9 +13,9 @@ import hashlib
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
-from runtime.calls import UnwrittenBlobs
+from actors.protocol.moments import NS_PER_S
 from runtime.checks import is_number
-from runtime.units import NS_PER_S
+from runtime.items import UnwrittenBlobs
 
 KEY_OPTIONS: Final = frozenset({"idempotency_key", "idempotency_window"})
 KEY_BYTES_MAX: Final = 200

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, Generic, Self, TypeVar
 
 from actors.protocol.errors import QueueFull
-from runtime.calls import BlobNeeded
+from runtime.items import BlobNeeded
 from runtime.mapping import Mapping
 
 R_co = TypeVar("R_co", covariant=True)

@@ -24,10 +24,10 @@ from typing import Any, Final, TypedDict
 from actors.protocol import limits
 from actors.protocol.errors import CallerError, ConfigurationError, PayloadError, PayloadTooLarge, TaskFailed
 from actors.protocol.kinds import Shape
-from runtime.calls import ANY_KEY, encode_call
 from runtime.dispatch import Dispatch
 from runtime.host.pending import ERROR, MapChunk, Pending
 from runtime.host.submissions import fresh
+from runtime.items import ANY_KEY, encode_call
 from runtime.mail.codec import Codec
 from runtime.outcome import task_error
 from runtime.registry import split_partial

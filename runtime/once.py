@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.protocol.errors import ConfigurationError
-from runtime.calls import UnwrittenBlobs
+from actors.protocol.moments import NS_PER_S
 from runtime.checks import is_number
 from runtime.idempotency import KEY_BYTES_MAX, KEY_OPTIONS, Key, digest_of, fits, key_of, key_problems
+from runtime.items import UnwrittenBlobs
 from runtime.times import WAIT_S_MAX, Times
-from runtime.units import NS_PER_S
 
 ONCE_OPTIONS: Final = KEY_OPTIONS | {"unique", "debounce", "debounce_key", "debounce_max"}
 LONGEST_S: Final = 86_400.0

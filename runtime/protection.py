@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.protocol import limits
+from actors.protocol.moments import NS_PER_S
 from runtime.checks import is_number, is_whole, refuse
-from runtime.units import NS_PER_S, seconds_to_ns
+from runtime.units import seconds_to_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, g
 from actors.protocol import limits
 from actors.protocol.errors import CallerError, ConfigurationError
 from actors.protocol.kinds import RATE_COST_RULE, SHARING, Shape, is_cost
+from actors.protocol.moments import NS_PER_S
 from actors.protocol.states import TriggerRule
 from actors.protocol.words import is_name
 from runtime.batch import Batch, BatchingDecorator, call_of_one
@@ -27,7 +28,7 @@ from runtime.checks import is_one_of, is_whole, refuse
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, Payloads, Priority, Retry
 from runtime.reference import reference_of, refuse_unstorable
 from runtime.times import DEADLINE_RULE, EXPIRY_RULE, SPAN_RULE, WAIT_RULE, is_expiry, is_wait
-from runtime.units import NS_PER_S, seconds_to_ns
+from runtime.units import seconds_to_ns
 
 __all__ = ["Options", "Retry", "Task", "TaskOptions", "TaskRegistry", "kind_of"]
 

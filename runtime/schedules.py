@@ -19,16 +19,16 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from actors.policy.recurrence import jitter_of
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
-from actors.protocol.moments import moment
+from actors.protocol.moments import NS_PER_S, moment
 from actors.protocol.states import RunState
 from actors.schedule import Schedule, refuse_wrong_times, row_of
-from runtime.calls import BlobNeeded, encode_call, graph_of_one, shape_of
 from runtime.dispatch import Dispatch, with_partial
 from runtime.flow import Flow
 from runtime.host.calendar import ZoneCalendar, zone_of
+from runtime.items import BlobNeeded, encode_call, graph_of_one, shape_of
 from runtime.once import ONCE_OPTIONS
 from runtime.registry import DEFAULT_OPTIONS, Options, Task, positional_names
-from runtime.units import EPOCH, NS_PER_S, any_to_ns, datetime_to_ns
+from runtime.units import EPOCH, any_to_ns, datetime_to_ns
 from runtime.views import Request
 
 CatchUp = Literal["latest", "none", "all"]

@@ -14,8 +14,9 @@ from typing import Any, Self
 from actors.policy.policy import Policy, node_types_in
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
+from actors.protocol.moments import NS_PER_S
 from runtime.checks import BYTES_MAX, is_number, is_whole
-from runtime.units import NS_PER_S, any_to_ns
+from runtime.units import any_to_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Scheduling:
     ageing: float = limits.AGEING_NS / NS_PER_S
 
     def __post_init__(self) -> None:
-        Policy.of(self.to_wire())
+        Policy.of(self.to_wire(), new=True)
 
     def to_wire(self) -> dict[str, Any]:
         """As the engine reads it: the form of `actors.policy.policy`."""
@@ -165,7 +166,7 @@ def ask_change(**change: Any) -> tuple[str, dict[str, Any]]:
     Raises:
         ConfigurationError: It is wrong whatever stands; all problems are named.
     """
-    Policy().changed(change)
+    Policy().changed(change, new=True)
     return "policy", {"change": change}
 
 

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any, Unpack, overload
 
 from actors.protocol.errors import QueueFull
-from runtime.calls import BlobNeeded
 from runtime.config import Priority
 from runtime.flow import Flow
 from runtime.handle import RunHandle, TaskHandle
 from runtime.handle_base import Handle
 from runtime.host.client import EngineClient
+from runtime.items import BlobNeeded
 from runtime.iterate import MapIterator
 from runtime.mapping import MapOptions, Mapping
 from runtime.registry import Options

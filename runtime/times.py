@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
+from actors.protocol.moments import NS_PER_S
 from runtime.checks import is_number, refuse
-from runtime.units import NS_PER_S, datetime_to_ns, seconds_to_ns
+from runtime.units import datetime_to_ns, seconds_to_ns
 
 TIME_OPTIONS: Final = frozenset({"delay", "due", "expires", "deadline"})
 WAIT_S_MAX: Final = 100 * 366 * 86_400.0

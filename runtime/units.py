@@ -6,9 +6,9 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from actors.protocol.moments import NS_PER_S
 from runtime.checks import is_number
 
-NS_PER_S: Final = 1_000_000_000
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ANY_S_MAX: Final = 1e12
 """What is longer is out of every range, and might not fit into a float as nanoseconds."""

@@ -10,7 +10,7 @@ much waits. A class with one lane (`actors.policy.lanes`) is a plain queue; a tu
 back and releasing cost a step a lane, whatever waits in it.
 
 How much a turn is: an eighth of what is asked for, at least one node and at most QUANTUM. A pool asks for as much as a
-worker does in some milliseconds, so a turn is about a millisecond of work: single nodes where they take long.
+worker does in some milliseconds, so a turn is less than a millisecond of work: single nodes where they take long.
 
 Invariants: `size` is the number of nodes in open lanes, `blocked_size` that in lanes held back. Nodes that left the
 READY state while they waited are not removed here; who pops them checks. Limits: tenants and flows are remembered while
@@ -33,6 +33,8 @@ from actors.protocol.kinds import PRIORITIES, Kind
 from actors.protocol.limits import QUANTUM
 
 R = TypeVar("R")
+Taken = list[tuple[R, Kind, Sequence[int]]]
+"""Nodes that were taken, in pieces: their run and their kind."""
 NO_BOUND: Final[Sequence[int]] = (1 << 62,) * len(PRIORITIES)
 ALIKE: Final[Mapping[Kind, Kind]] = MappingProxyType({})
 LOOKS_PER_AGEING: Final = 16
@@ -135,9 +137,7 @@ class FairQueue(Generic[R]):
             only = lane
         self._only = None if self.blocked_size else only
 
-    def pop(
-        self, count: int, now_ns: int, room: Sequence[int] = NO_BOUND, gate: Gate | None = None
-    ) -> list[tuple[R, Kind, Sequence[int]]]:
+    def pop(self, count: int, now_ns: int, room: Sequence[int] = NO_BOUND, gate: Gate | None = None) -> Taken[R]:
         """Take up to `count` nodes. Pieces of one run and kind that follow each other come as one.
 
         `now_ns` is for ageing; `room`: at most so many of each class; `gate` is asked before nodes are taken.
@@ -166,17 +166,15 @@ class FairQueue(Generic[R]):
                 segments.popleft()
                 self.size -= left
                 return [(run, lane.kind, nodes[start:] if start else nodes)]
-        taken: list[tuple[R, Kind, Sequence[int]]] = []
+        taken: Taken[R] = []
         self.size -= lane.take(taken, count)
         return taken
 
-    def _pop(
-        self, count: int, now_ns: int, room: Sequence[int], gate: Gate | None
-    ) -> list[tuple[R, Kind, Sequence[int]]]:
+    def _pop(self, count: int, now_ns: int, room: Sequence[int], gate: Gate | None) -> Taken[R]:
         self._count_all()
-        taken: list[tuple[R, Kind, Sequence[int]]] = []
+        taken: Taken[R] = []
         quantum = turn_of(count)
-        if now_ns >= self._look_ns and self._ageing_ns:
+        if now_ns >= self._look_ns and self._ageing_ns and self._has_room_for_others(room):
             room, count = self._pop_aged(taken, count, now_ns, room, gate)
         for level in self._levels:
             wanted = min(count, room[level.no])
@@ -185,13 +183,13 @@ class FairQueue(Generic[R]):
         self._look_for_only()
         return taken
 
+    def _has_room_for_others(self, room: Sequence[int]) -> bool:
+        """Whether a look at the ages can help. One that cannot would only put off the next one."""
+        others = self.open_classes()[1:]
+        return not others or any(room[no] for no in others)
+
     def _pop_aged(
-        self,
-        taken: list[tuple[R, Kind, Sequence[int]]],
-        count: int,
-        now_ns: int,
-        room: Sequence[int],
-        gate: Gate | None,
+        self, taken: Taken[R], count: int, now_ns: int, room: Sequence[int], gate: Gate | None
     ) -> tuple[Sequence[int], int]:
         """A turn for each class that waits too long behind a better one; returns the room and the count that are left.
 
@@ -216,9 +214,7 @@ class FairQueue(Generic[R]):
         self._look_ns = max(look_ns, soon_ns)
         return left, count
 
-    def _pop_level(
-        self, level: Level[R], taken: list[tuple[R, Kind, Sequence[int]]], count: int, quantum: int, gate: Gate | None
-    ) -> int:
+    def _pop_level(self, level: Level[R], taken: Taken[R], count: int, quantum: int, gate: Gate | None) -> int:
         """Take from one class, by turns."""
         got, held = level.take(taken, count, quantum, gate)
         self.size -= got

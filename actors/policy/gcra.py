@@ -23,15 +23,15 @@ from fractions import Fraction
 from typing import Final
 
 from actors.protocol.errors import ConfigurationError
+from actors.protocol.moments import NS_PER_S
 
-SECOND_NS: Final = 1_000_000_000
 COST_PARTS: Final = 1_000_000
 """Parts of a cost of 1."""
 PER_S_MIN: Final = 1e-9
 """Lowest rate: one in 32 years. To let nothing through, a scope is paused."""
 PER_S_MAX: Final = 1e9
 """Highest rate, and largest burst: one in a nanosecond."""
-_PART_NS: Final = SECOND_NS // COST_PARTS
+_PART_NS: Final = NS_PER_S // COST_PARTS
 
 
 def cost_parts(cost: float) -> int:

@@ -19,7 +19,6 @@ Invariant: a Policy is valid; `Policy.of` and `changed` are the only ways to one
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -30,6 +29,8 @@ import orjson
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.kinds import PRIORITIES
+from actors.protocol.moments import NS_PER_S
+from actors.protocol.values import is_number, is_whole
 from actors.protocol.words import is_name
 
 Shares = Mapping[str, tuple[float, float]]
@@ -40,13 +41,17 @@ SCOPES: Final = (*QUOTA_SCOPES, "rate", "schedule")
 """What can be paused."""
 TABLES: Final = ("shares", "weights", "quotas", "rates")
 """Parts that are entries by name."""
-AGEING_NS_MAX: Final = 365 * 86_400 * 1_000_000_000
+AGEING_NS_MAX: Final = 365 * 86_400 * NS_PER_S
 WEIGHT_MAX: Final = 1000.0
 """Largest weight and, inverted, the smallest: one tenant gets at most a million times the turns of another."""
 RATE_MAX: Final = 1_000_000.0
 """Largest rate per second: an interval of 1,000 ns, which whole nanoseconds still tell to a thousandth."""
 RATE_MIN: Final = 1.0 / (365 * 86_400)
 """Smallest: once a year."""
+_BARE: Final = MappingProxyType(
+    {"weights": ("tenant:", "tenant"), "rates": ("rate:", "rate key"), "shares": ("class:", "class")}
+)
+"""Tables whose entries are bare names, with the scope that such a name has elsewhere."""
 _SHARES_SLACK: Final = 1e-9
 """What adding binary fractions may be off: 0.7 + 0.2 + 0.1 is the whole."""
 _KNOWN: Final = frozenset({*TABLES, "ageing_ns", "paused"})
@@ -69,30 +74,36 @@ class Policy:
     paused: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(data: Mapping[str, Any], *, bounded: bool = True) -> Policy:
+    def of(data: Mapping[str, Any], *, bounded: bool = True, new: bool = False) -> Policy:
         """The policy of a dictionary as in the module; what is absent is at its default.
 
         Args:
             data: As in the module.
             bounded: Refuse what is larger than POLICY_BYTES_MAX. What was put together from two may be twice as large.
+            new: Somebody sets it now, who may have written a scope where a name belongs: that is refused, with a hint.
+                What was once taken is read as it is.
 
         Raises:
             ConfigurationError: Something is wrong; all problems are named.
         """
-        checks = _Checks()
+        checks = _Checks(new=new)
         checks.unknown(data, _KNOWN)
         tables = {name: checks.table(name, data.get(name), removable=False) for name in TABLES}
         ageing_ns = checks.ageing(data.get("ageing_ns", limits.AGEING_NS))
         paused = checks.scopes("paused", data.get("paused", ()))
         return _made(checks, tables, ageing_ns, paused, bounded=bounded)
 
-    def changed(self, change: Mapping[str, Any]) -> Policy:
+    def changed(self, change: Mapping[str, Any], *, new: bool = False) -> Policy:
         """This policy with a change.
+
+        Args:
+            change: As in the module.
+            new: As for `of`.
 
         Raises:
             ConfigurationError: The change is wrong, or what would come of it; all problems are named.
         """
-        checks = _Checks()
+        checks = _Checks(new=new)
         checks.unknown(change, _CHANGES)
         tables: dict[str, dict[str, Any]] = {}
         for name in TABLES:
@@ -165,8 +176,9 @@ def _made(
 class _Checks:
     """Reads the parts of a policy, and gathers what is wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, new: bool = False) -> None:
         self.problems: list[str] = []
+        self.new = new
 
     def add(self, holds: bool, problem: str) -> bool:
         if not holds:
@@ -189,11 +201,20 @@ class _Checks:
             return {}
         found = {}
         for entry, value in data.items():
-            if self._entry(name, entry):
+            if (value is None or self._is_no_scope(name, entry)) and self._entry(name, entry):
                 read = None if value is None and removable else _READ[name](self, entry, value)
                 if read is not None or (value is None and removable):
                     found[entry] = read
         return found
+
+    def _is_no_scope(self, name: str, entry: object) -> bool:
+        """Whether an entry is no scope where a bare name is meant. Such a name would be taken, and mean nobody."""
+        word, what = _BARE.get(name, ("", ""))
+        if not (self.new and what and isinstance(entry, str) and entry.startswith(word)):
+            return True
+        return self.add(
+            False, f"{name}: {entry!a:.60} is a scope; name the {what} alone: {entry.removeprefix(word)!a:.60}"
+        )
 
     def _entry(self, name: str, entry: object) -> bool:
         """Whether an entry is called as it may be."""
@@ -224,13 +245,13 @@ class _Checks:
         return self.add(named, f"{name}: {scope!a:.60} needs a name of 1 to {limits.NAME_BYTES_MAX:,} bytes in UTF-8")
 
     def ageing(self, value: Any) -> int:
-        fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= AGEING_NS_MAX
+        fits = is_whole(value, 0, AGEING_NS_MAX)
         return value if self.add(fits, "ageing must be 0 (never) to a year") else limits.AGEING_NS
 
     def share(self, entry: str, value: Any) -> tuple[float, float] | None:
         pair = tuple(value) if isinstance(value, list | tuple) else ()
         rule = f"shares: {entry} must be two numbers: Share(least=..., most=...)"
-        if not self.add(len(pair) == 2 and all(map(_is_number, pair)), rule):
+        if not self.add(len(pair) == 2 and all(map(is_number, pair)), rule):
             return None
         least, most = float(pair[0]), float(pair[1])
         fits = self.add(0 <= least <= 1, f"shares: {entry} must keep 0 to 1 of the slots, not {least:g}")
@@ -241,12 +262,12 @@ class _Checks:
         return (least, most) if fits else None
 
     def weight(self, entry: str, value: Any) -> float | None:
-        fits = _is_number(value) and 1 / WEIGHT_MAX <= value <= WEIGHT_MAX
+        fits = is_number(value, 1 / WEIGHT_MAX, WEIGHT_MAX)
         rule = f"must be above 0, {1 / WEIGHT_MAX:g} to {WEIGHT_MAX:g}"
         return float(value) if self.add(fits, f"weights: {entry!a:.60} {rule}, not {value!r:.60}") else None
 
     def quota(self, entry: str, value: Any) -> int | None:
-        fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= limits.QUOTA_MAX
+        fits = is_whole(value, 1, limits.QUOTA_MAX)
         rule = f"must be a whole number from 1 to {limits.QUOTA_MAX:,}"
         return value if self.add(fits, f"quotas: {entry!a:.60} {rule}, not {value!r:.60}") else None
 
@@ -257,16 +278,12 @@ class _Checks:
             return None
         per_s, burst = pair
         fits = self.add(
-            _is_number(per_s) and RATE_MIN <= per_s <= RATE_MAX,
+            is_number(per_s, RATE_MIN, RATE_MAX),
             f"rates: {entry!a:.60} must be once a year to {RATE_MAX:,.0f} per second, not {per_s!r:.30}",
         )
-        whole = isinstance(burst, int) and not isinstance(burst, bool) and 1 <= burst <= limits.QUOTA_MAX
+        whole = is_whole(burst, 1, limits.QUOTA_MAX)
         fits &= self.add(whole, f"rates: {entry!a:.60} needs a burst of at least 1, a whole number, not {burst!r:.60}")
         return (float(per_s), burst) if fits else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 _READ: Final[Mapping[str, Callable[[_Checks, str, Any], Any]]] = MappingProxyType(

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
+from actors.protocol.values import is_whole
 
 CATCH_UP: Final = ("latest", "none", "all")
 OVERLAP: Final = ("skip", "queue", "cancel", "allow")
@@ -84,15 +85,15 @@ class Recurrence(NamedTuple):
             (is_text, f"cron must be a text of at most {EXPRESSION_CHARS_MAX} characters"),
             (_is_text(self.zone), 'zone must be the name of a time zone, such as "Europe/Berlin"'),
             (every is None or self.zone == "UTC", "zone is for cron; an interval has none"),
-            (every is None or _is_whole(every, low, high), f"every must be {low / 1e9:g} to {high / 1e9:,.0f} seconds"),
+            (every is None or is_whole(every, low, high), f"every must be {low / 1e9:g} to {high / 1e9:,.0f} seconds"),
             (self.catch_up in CATCH_UP, f"catch_up must be one of {', '.join(CATCH_UP)}, not {self.catch_up!a:.60}"),
             (self.overlap in OVERLAP, f"overlap must be one of {', '.join(OVERLAP)}, not {self.overlap!a:.60}"),
             (
-                _is_whole(jitter, 0, limits.SCHEDULE_JITTER_NS_MAX),
+                is_whole(jitter, 0, limits.SCHEDULE_JITTER_NS_MAX),
                 f"jitter must be 0 to {limits.SCHEDULE_JITTER_NS_MAX / 1e9:,.0f} seconds",
             ),
             (
-                not (_is_whole(jitter, 0, high) and _is_whole(every, 1, high)) or jitter <= every,
+                not (is_whole(jitter, 0, high) and is_whole(every, 1, high)) or jitter <= every,
                 "jitter must not be longer than the interval",
             ),
             (
@@ -198,7 +199,3 @@ def _latest(plan: Recurrence, calendar: Calendar, after_ns: int, now_ns: int, co
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
-
-
-def _is_whole(value: object, low: int, high: int) -> bool:
-    return type(value) is int and low <= value <= high

@@ -311,10 +311,10 @@ class LogFailed(EnvironmentFault):
 
 
 class EngineUnavailable(EnvironmentFault):
-    """The engine process could not be started, or crashed more often than the restart intensity allows."""
+    """No engine: it was not started, cannot be, or crashed more often than the restart intensity allows."""
 
     code = "MS208"
-    hint = "see the engine's message; opening the Runtime again recovers everything acknowledged"
+    hint = "opening the folder with Runtime(...) starts an engine, and recovers everything acknowledged"
     retryable = True
 
 

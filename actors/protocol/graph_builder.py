@@ -61,7 +61,8 @@ class GraphBuilder:
             node_id: Its name; must be unique in the graph.
 
         Raises:
-            DuplicateNode: The id is taken. MissingNode: a parent does not exist. GraphError: too many nodes.
+            DuplicateNode: The id is taken. MissingNode: a parent does not exist. GraphError: too many nodes, or the id
+                cannot be one.
         """
         node = len(self._kind_of)
         if node >= limits.NODES_PER_RUN_MAX:
@@ -70,6 +71,7 @@ class GraphBuilder:
             if not 0 <= parent < node:
                 raise MissingNode(f"node {node_id or node} depends on node number {parent}, which does not exist")
         if node_id is not None:
+            _check_id(node_id)
             self._name(node, node_id)
         self._deps.extend(deps)
         self._deps_off.append(len(self._deps))
@@ -204,3 +206,15 @@ def find_cycle(columns: GraphColumns) -> list[int]:
     cycle = walk[seen[node] :]
     cycle.reverse()
     return [*cycle, cycle[0]]
+
+
+def _check_id(name: str) -> None:
+    """Refuse an id that no JSON text can hold, or that is too long for a name."""
+    try:
+        size = len(name) if name.isascii() else len(name.encode())
+    except UnicodeEncodeError:
+        raise GraphError(f"node id {name!a:.200} holds a lone surrogate") from None
+    except AttributeError:
+        raise GraphError(f"a node id must be a string, not {name!r:.200}") from None
+    if size > limits.NAME_BYTES_MAX:
+        raise GraphError(f"a node id has at most {limits.NAME_BYTES_MAX:,} bytes, not {size:,}: {name!a:.60}...")

@@ -6,7 +6,6 @@ submitter sends (see `Kind.of`), immutable afterwards.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -15,11 +14,13 @@ import orjson
 
 from actors.protocol import limits
 from actors.protocol.errors import CallerError, ProtocolError
+from actors.protocol.moments import NS_PER_S
 from actors.protocol.states import TriggerRule
+from actors.protocol.values import is_number, is_whole
 
 BATCH_RULE: Final = (
     f"batch: max_size must be a whole number from 1 to {limits.BATCH_MAX:,}, and max_wait 0 to "
-    f"{limits.BATCH_WAIT_NS_MAX // 1_000_000_000:,} seconds"
+    f"{limits.BATCH_WAIT_NS_MAX // NS_PER_S:,} seconds"
 )
 Shape = Literal["one", "args", "call", "parents", "mixed", "template"]
 """How a task's arguments are stored, and what its worker is sent:
@@ -126,8 +127,7 @@ class Kind:
 
 def is_cost(value: object) -> bool:
     """Whether a task can cost so much of a rate."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and 0 < value <= RATE_COST_MAX  # type: ignore[operator,arg-type]
+    return is_number(value, 0, RATE_COST_MAX, above=True)
 
 
 def _sharing(data: dict[str, Any]) -> dict[str, Any]:
@@ -140,8 +140,7 @@ def _sharing(data: dict[str, Any]) -> dict[str, Any]:
 
 def _is_batch(size: object, wait_ns: object) -> bool:
     """Whether a handler can take so many calls at once, the first of which waits so long."""
-    whole = isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= limits.BATCH_MAX
-    return whole and isinstance(wait_ns, int) and 0 <= wait_ns <= limits.BATCH_WAIT_NS_MAX
+    return is_whole(size, 1, limits.BATCH_MAX) and is_whole(wait_ns, 0, limits.BATCH_WAIT_NS_MAX)
 
 
 def _batch(wire: Any) -> BatchRule | None:

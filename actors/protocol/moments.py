@@ -6,7 +6,9 @@ imports no clock, and the standard library's dates come with one.
 
 from __future__ import annotations
 
-_NS_PER_S = 1_000_000_000
+from typing import Final
+
+NS_PER_S: Final = 1_000_000_000
 _S_PER_DAY = 86_400
 _DAYS_TO_EPOCH = 719_468
 _DAYS_PER_ERA = 146_097
@@ -14,7 +16,7 @@ _DAYS_PER_ERA = 146_097
 
 def moment(wall_ns: int) -> str:
     """Nanoseconds since the epoch as "2026-11-29 21:44:12 UTC", rounded down to the second."""
-    days, second = divmod(wall_ns // _NS_PER_S, _S_PER_DAY)
+    days, second = divmod(wall_ns // NS_PER_S, _S_PER_DAY)
     year, month, day = _date(days)
     return f"{year:04}-{month:02}-{day:02} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02} UTC"
 
@@ -26,7 +28,7 @@ def precise_moment(wall_ns: int) -> str:
 
 def stamp(wall_ns: int) -> str:
     """Nanoseconds since the epoch as "20261129T214412Z", or "20261129T214412.5Z": short, exact, and a file's name."""
-    seconds, ns = divmod(wall_ns, _NS_PER_S)
+    seconds, ns = divmod(wall_ns, NS_PER_S)
     days, second = divmod(seconds, _S_PER_DAY)
     year, month, day = _date(days)
     part = f".{ns:09}".rstrip("0") if ns else ""

@@ -35,7 +35,7 @@ def change_policy(state: Path, change: Mapping[str, Any], console: Console, *, a
         ConfigurationError: The change is wrong; all problems are named.
         EngineUnavailable: No engine runs there, or it does not answer. StateFolderError, ...: it is no state folder.
     """
-    Policy().changed(change)
+    Policy().changed(change, new=True)
     answer = engine_of(state)("policy", {"change": dict(change)})
     console.say(json.dumps(answer, indent=2) if as_json else policy_lines(answer))
     return Exit.OK
@@ -52,7 +52,7 @@ def engine_of(state: Path) -> Ask:
     """
     with StateFolder.open(state, create=False, owner=False) as folder:
         if folder.owner_pid() is None:
-            raise EngineUnavailable(f"no engine runs on {folder.path}: open it with Runtime(...) and do it there")
+            raise EngineUnavailable(f"no engine runs on {folder.path}")
         path = folder.path
     return lambda what, args: command_socket.ask(path, what, args)
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import orjson
 
-from runtime.calls import NoBlobs
 from runtime.config import DEFAULT_NODE_TYPE, NodeType
 from runtime.flow import Flow
 from runtime.host.handlers import resolve
+from runtime.items import NoBlobs
 from runtime.mail.codec import Codec
 
 NAME_CHARS_MAX: Final = 60

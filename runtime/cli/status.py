@@ -21,6 +21,8 @@ from runtime.views import Counts
 RUNS_SHOWN_MAX: Final = 50
 """Runs in the table, unfinished ones and then the latest; `--json` has all."""
 RUNNING: Final = "running"
+PAUSED: Final = "paused"
+"""Shown of a run of which all that is ready waits for the end of a pause."""
 
 
 def show_status(state: Path, console: Console, *, as_json: bool = False) -> Exit:
@@ -58,6 +60,8 @@ def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
         lines.append("               they go on when the folder is opened again")
     elif open_runs:
         lines.append("               what runs now counts as ready: the log tells of ends, not of starts")
+    if paused := summary.get("paused"):
+        lines.append(f"paused         {', '.join(paused)}")
     if not runs:
         return lines
     ended = [run for run in runs if run["state"] != RUNNING]
@@ -94,7 +98,7 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         run["run_id"],
         run.get("name") or "–",
-        run["state"],
+        PAUSED if run.get("paused", 0) >= max(1, counts.ready + counts.running) else run["state"],
         f"{counts.total:,}",
         f"{counts.done:,}",
         f"{counts.failed:,}",

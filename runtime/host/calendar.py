@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.errors import ConfigurationError
-from runtime.units import NS_PER_S
+from actors.protocol.moments import NS_PER_S
 
 MACROS: Final = {
     "@yearly": "0 0 1 1 *",

@@ -13,7 +13,10 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from threading import Thread
 from typing import Any, Final
+
+from actors.protocol.moments import NS_PER_S
 
 LINUX: Final = sys.platform.startswith("linux")
 _PR_SET_PDEATHSIG: Final = 1
@@ -29,6 +32,10 @@ _ROUNDS_MAX: Final = 200
 _QUIET_ROUNDS: Final = 2
 """Looks at all processes in a row that must find none: each may reveal a child of one that was killed."""
 _ROUND_S: Final = 0.005
+_GROUP_ROUND_S: Final = 0.1
+"""Linux takes one change of an autogroup's niceness in this time (`proc_sched_autogroup_set_nice`)."""
+_GROUP_ROUNDS_MAX: Final = 1_000
+"""More than there can be workers of a node type: each round is one's turn."""
 
 
 def _prctl(option: int, value: Any) -> bool:
@@ -59,14 +66,30 @@ def step_back(niceness: int) -> None:
     """Let this process, and what it starts, come after others where they compete for cores.
 
     Linux may group processes by session and share the cores among the groups first (autogroups), so the group steps
-    back as well; a worker has a session of its own.
+    back as well; a worker has a session of its own. From all who are no administrators Linux takes one change in a
+    tenth of a second, so where several workers start at once, a thread tries again.
     """
     if niceness:
         with suppress(OSError):
             os.nice(niceness)
-        if LINUX:
-            with suppress(OSError), open("/proc/self/autogroup", "w") as file:
-                file.write(str(niceness))
+        if LINUX and not _group_steps_back(niceness):
+            Thread(target=_try_group, args=(niceness,), name="mainspring-step-back", daemon=True).start()
+
+
+def _group_steps_back(niceness: int) -> bool:
+    """False: not now, try again. True as well where there are no groups, or none may be changed."""
+    try:
+        with open("/proc/self/autogroup", "wb", buffering=0) as file:
+            return file.write(b"%d" % niceness) is not None
+    except OSError:
+        return True
+
+
+def _try_group(niceness: int) -> None:
+    for _ in range(_GROUP_ROUNDS_MAX):
+        time.sleep(_GROUP_ROUND_S)
+        if _group_steps_back(niceness):
+            return
 
 
 def name_process(name: str) -> None:
@@ -117,7 +140,7 @@ def start_time_of(monotonic_ns: int) -> int:
     ago_ns = time.monotonic_ns() - monotonic_ns
     if LINUX:
         since_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ago_ns
-        return since_boot_ns * os.sysconf("SC_CLK_TCK") // 1_000_000_000
+        return since_boot_ns * os.sysconf("SC_CLK_TCK") // NS_PER_S
     return (time.time_ns() - ago_ns) // 1_000_000
 
 

@@ -49,6 +49,7 @@ from runtime.host.station import Station, stop_signal
 from runtime.host.timeouts import TimeoutQueues
 from runtime.mail.lease_table import PASSED, SLOT_MASK
 from runtime.mail.link import RECHECK_NS
+from runtime.mail.ring import ORDERED_MACHINE
 
 THREADS_MAX: Final = 32
 """Threads for handlers that are no coroutine functions; those beyond wait for one."""
@@ -173,7 +174,7 @@ class AsyncWorker:
             self._ask_turn()
             return
         self._armed_ns = monotonic_ns()
-        if not self._recheck_planned:
+        if not (ORDERED_MACHINE or self._recheck_planned):
             self._recheck_planned = True
             self._loop.call_later(RECHECK_NS / 1e9, self._recheck)
         if not self._running and not self._children_planned:

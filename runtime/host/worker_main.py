@@ -2,10 +2,10 @@
 
 Entered by the spawner's fork as `run(config, fds, lifeline)`.
 
-Config keys: `worker` (id), `node_type` (wire form: `name`, `mode`, `slots`), `blobs` (folder for large values, or
-None), `fsync` (whether they are made durable), `node_type_names` (all of the runtime; the first stands in for the
-default one), `main` (path of the host's main script, or None). Descriptors: those of the link, then the
-lease table, then the write end of the output pipe.
+Config keys: `worker` (id), `node_type` (wire form: `name`, `mode`, `slots`, `niceness`), `blobs` (folder for large
+values, or None), `fsync` (whether they are made durable), `node_type_names` (all of the runtime; the first stands in
+for the default one), `main` (path of the host's main script, or None). Descriptors: those of the link, then the lease
+table, then the write end of the output pipe.
 
 A boot that fails says so with a W frame and ends; the handlers' modules are not part of it (see `handlers`).
 """

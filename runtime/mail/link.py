@@ -13,10 +13,11 @@ Why no wake-up is lost
   should it thereby wipe out a newer "sleeping", the ring that follows wakes that sleep too, and the sleeper arms again.
   The same holds for a full ring, with the *wants-room word* and the reader's head in place of tail.
   The fence is a lock taken and given back. On x86 that is two locked instructions, each a full fence. On weakly ordered
-  machines it is only an acquire and a release, which leaves a window of nanoseconds; there and wherever else our
-  reasoning might fail, a net bounds the harm: a sleeper looks again, once, `RECHECK_NS` after it went to sleep, when
-  every store made before has long been visible. `wait` does so by itself. Who sleeps in an event loop does it: after
-  `arm()` returned True, call `pending()` once `RECHECK_NS` later, and if it is True, go on as if the bell had rung.
+  machines it is only an acquire and a release, which leaves a window of nanoseconds; there a net bounds the harm: a
+  sleeper looks again, once, `RECHECK_NS` after it went to sleep, when every store made before has long been visible.
+  `wait` does so by itself, on all machines. Who sleeps in an event loop does it where `ring.ORDERED_MACHINE` is False:
+  after `arm()` returned True, call `pending()` once `RECHECK_NS` later, and if it is True, go on as if the bell had
+  rung. A sender that a signal handler interrupts between clearing the word and ringing rings before it raises.
 
 Use in an event loop: watch `fileno()`. On readiness: `drain_bell()`, then `receive()` until a turn brings nothing, then
 `arm()`; if that returns False, receive again. A bell without frames is normal: wanted room, or a wake-up that crossed.
@@ -301,7 +302,12 @@ class Link:
         which = self._words[word]
         if which:
             self._words[word] = 0
-            self._peer_bells[which - 1].ring()
+            bell = self._peer_bells[which - 1]
+            try:
+                bell.ring()
+            except BaseException:  # a signal handler raised: nobody else rings for a word that is cleared
+                bell.ring()
+                raise
             self._rings += 1
 
     def _has_room(self) -> bool:

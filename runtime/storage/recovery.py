@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from actors.policy.scopes import scopes_of
 from actors.protocol import limits
 from actors.protocol.records import RecordType
 from actors.replay import Replay
@@ -16,6 +17,7 @@ from actors.run import Run
 from actors.schedule import Schedule
 from actors.scheduler import Scheduler
 from actors.schedules import is_paused, settle_open
+from actors.state_column import BACKOFF, PARKED, READY, where
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
@@ -29,8 +31,9 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
         path: The folder.
 
     Returns:
-        `runs` (latest first; `run_id`, `name`, `state`, `counts`, `created_ns`, `ended_ns`), `owner_pid` (None when no
-        engine runs), `durability` of the latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`).
+        `runs` (latest first; `run_id`, `name`, `state`, `counts`, `paused`: how many of what is ready a pause holds
+        back, `created_ns`, `ended_ns`), `paused` (scopes), `owner_pid` (None when no engine runs), `durability` of the
+        latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`).
 
     Raises:
         StateFolderError, NotAStateFolder, NewerFormat: It cannot be read.
@@ -38,10 +41,12 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
         scheduler, replay, report = _read(folder)
-        book = scheduler.book
+        scheduler.standing.settle(scheduler)
+        book, paused = scheduler.book, scheduler.standing.policy.paused
         runs = sorted((*book.live.values(), *book.finished.values()), key=lambda run: run.no, reverse=True)
         return {
-            "runs": [_row(run, scheduler.ended_ns.get(run.no)) for run in runs],
+            "runs": [_row(run, scheduler.ended_ns.get(run.no), paused) for run in runs],
+            "paused": sorted(paused),
             "owner_pid": folder.owner_pid(),
             "durability": replay.opened.get("durability"),
             "log": {
@@ -95,12 +100,21 @@ def _read(folder: StateFolder) -> tuple[Scheduler, Replay, RecoveryReport]:
     return scheduler, replay, reader.report()
 
 
-def _row(run: Run, ended_ns: int | None) -> dict[str, Any]:
+def _row(run: Run, ended_ns: int | None, paused: frozenset[str]) -> dict[str, Any]:
     return {
         "run_id": run.key,
         "name": run.name or (run.kinds[0].name if run.kinds else ""),
         "state": str(run.run_state()),
         "counts": run.counts(),
+        "paused": _paused(run, paused) if run.open else 0,
         "created_ns": run.created_ns,
         "ended_ns": ended_ns,
     }
+
+
+def _paused(run: Run, paused: frozenset[str]) -> int:
+    """How many nodes of a run are ready and in a paused scope."""
+    held = {kind for kind in run.kinds if not paused.isdisjoint(scopes_of(kind))}
+    if len(held) in (0, len(run.kinds)):
+        return run.counts()[1] if held else 0
+    return sum(run.kind(node) in held for state in (READY, BACKOFF, PARKED) for node in where(run.state, state))

@@ -173,7 +173,7 @@ class Oracle:
         self._check_inversion(scheduler)
         for pool in core.pools.values():
             for worker in pool.workers.values():
-                assert worker.book.held <= limits.PREFETCH_MAX + pool.slots
+                assert worker.book.held <= limits.PREFETCH_MAX + 4 * pool.slots
 
     @staticmethod
     def _check_inversion(scheduler: Scheduler) -> None:

@@ -144,13 +144,20 @@ class Rig:
 
 
 def recovered(
-    records: Sequence[Record], now_ns: int = 1, wall_ns: int = 1, *, policy: dict[str, Any] | None = None
+    records: Sequence[Record],
+    now_ns: int = 1,
+    wall_ns: int = 1,
+    *,
+    policy: dict[str, Any] | None = None,
+    log: list[Record] | None = None,
 ) -> Scheduler:
-    """A scheduler that has read a log, at this time of both clocks."""
+    """A scheduler that has read a log, at this time of both clocks. `log` gets the records that this writes."""
     scheduler = Scheduler(["default"], policy=policy)
     replay = Replay(scheduler)
     for record in records:
         replay.fold(record)
-    replay.finish(now_ns, wall_ns, {"pid": 1}, next_lsn=scheduler.lsn + 1)
+    _, effects = replay.finish(now_ns, wall_ns, {"pid": 1}, next_lsn=scheduler.lsn + 1)
+    if log is not None:
+        log += [effect for effect in effects if isinstance(effect, Record)]
     scheduler.check_invariants()
     return scheduler

@@ -16,11 +16,10 @@ from actors.protocol import messages as msg
 from actors.protocol.graph import decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record, RecordType
-from actors.replay import Replay
 from actors.run import Run
 from actors.scheduler import Scheduler
 from actors.state_column import FAILED
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 
 
 @pytest.fixture(autouse=True)
@@ -67,14 +66,7 @@ def floor_of(rig: Rig) -> int:
 
 def reopened(records: list[Record], floor: int = 0) -> Scheduler:
     """What is there when the log was cut at its floor."""
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in records:
-        if record.lsn >= floor:
-            replay.fold(record)
-    replay.finish(1, 1, {"pid": 1}, next_lsn=scheduler.lsn + 1)
-    scheduler.check_invariants()
-    return scheduler
+    return recovered([record for record in records if record.lsn >= floor])
 
 
 def at_the_beginning(scheduler: Scheduler) -> Scheduler:

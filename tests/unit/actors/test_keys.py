@@ -15,9 +15,8 @@ from actors.protocol.errors import KeyConflict, ProtocolError, TooManyKeys
 from actors.protocol.graph import decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record, RecordType
-from actors.replay import Replay
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 
 S = 1_000_000_000
 WALL = 1_700_000_000 * S
@@ -37,16 +36,6 @@ def submit(rig: Rig, seq: int, key: str = "k", window_s: float = 100, digest: st
     raw = encode(builder.finish(), {"kinds": [kind()], "name": "f", "key": [key, int(window_s * S), digest]})
     header, columns = decode(raw)
     rig.say(msg.GraphSubmitted(session, seq, header, columns, raw))
-
-
-def recovered(rig: Rig, wall_ns: int, records: list[Record] | None = None) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in rig.records if records is None else records:
-        replay.fold(record)
-    replay.finish(1, wall_ns, {})
-    scheduler.check_invariants()
-    return scheduler
 
 
 def runs(rig: Rig) -> list[str]:
@@ -140,10 +129,10 @@ def test_a_key_outlives_the_engine_but_not_its_window() -> None:
     first = rig_with_clock()
     submit(first, 1)
     wall_ns = first.wall_ns
-    rig = rig_with_clock(recovered(first, wall_ns))
+    rig = rig_with_clock(recovered(first.records, wall_ns=wall_ns))
     submit(rig, 1, session="later")
     assert rig.told("D") == [[1, "s-1", None]]
-    rig = rig_with_clock(recovered(first, wall_ns))
+    rig = rig_with_clock(recovered(first.records, wall_ns=wall_ns))
     rig.later(101 * S)
     submit(rig, 1, session="later")
     assert rig.told("D") == []
@@ -155,10 +144,10 @@ def test_who_stands_for_a_run_is_told_again_by_the_next_engine() -> None:
     submit(first, 1, session="x")
     submit(first, 1)
     submit(first, 2)
-    scheduler = recovered(first, first.wall_ns)
+    scheduler = recovered(first.records, wall_ns=first.wall_ns)
     told = scheduler.receive([msg.SessionOpened("s", 2)], 2, first.wall_ns)
     assert [(tell.frame, tell.body) for tell in told] == [("H", {"acked_seq": 2}), ("D", [2, "x-1", None])]
-    rig = rig_with_clock(recovered(first, first.wall_ns))
+    rig = rig_with_clock(recovered(first.records, wall_ns=first.wall_ns))
     ((worker, serial, node),) = rig.leases()
     rig.succeed(worker, serial, node)
     assert [tell.session for tell in rig.taken(fx.Tell) if tell.frame == "N"] == ["s", "x"]
@@ -180,7 +169,7 @@ def test_keys_outlive_their_runs_in_few_bytes() -> None:
     assert floor > rig.records[0].lsn
     assert "s-2" not in runs(rig)
     wall_ns = rig.wall_ns
-    again = rig_with_clock(recovered(rig, wall_ns, kept))
+    again = rig_with_clock(recovered(kept, wall_ns=wall_ns))
     for seq in range(2, count + 1):
         submit(again, seq, f"k{seq}", session="later")
     told = {body[1] for body in again.told("D")} | {body[1]["message"].split("'")[3] for body in again.told("J")}

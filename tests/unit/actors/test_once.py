@@ -14,9 +14,8 @@ from actors.protocol.graph import decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import RecordType
 from actors.protocol.states import NodeState
-from actors.replay import Replay
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, kind, node_type, recovered
 
 S = 1_000_000_000
 WALL = 1_700_000_000 * S
@@ -43,16 +42,6 @@ def submit(
 def call(rig: Rig, seq: int, wait_s: float = 5, longest_s: float = 1000, key: str = "k", **more: Any) -> None:
     """A debounced call whose item is its number."""
     submit(rig, seq, seq, debounce=[key, int(wait_s * S), int(longest_s * S)], **more)
-
-
-def recovered(rig: Rig, wall_ns: int, now_ns: int = 1) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in rig.records:
-        replay.fold(record)
-    replay.finish(now_ns, wall_ns, {})
-    scheduler.check_invariants()
-    return scheduler
 
 
 def given(rig: Rig) -> list[Any]:
@@ -110,7 +99,7 @@ def test_a_restart_knows_what_is_open_and_tells_again_what_was_joined() -> None:
     rig.say(msg.CancelAsked("s", 1, "s-3", None))
     (*_, (worker, serial, _)) = rig.leases()
     rig.say(msg.LeasesRevoked(worker, (serial,), (serial,)))
-    again = rig_with_clock(recovered(rig, rig.wall_ns))
+    again = rig_with_clock(recovered(rig.records, wall_ns=rig.wall_ns))
     submit(again, 4, unique="a")
     submit(again, 5, unique="gone")
     assert again.told("D") == [[2, "s-1", None], [4, "s-1", None]]
@@ -134,7 +123,7 @@ def test_one_that_goes_again_is_joined_and_does_not_stand_beside_another() -> No
     assert rig.ask("rerun", run="s-1") == {"count": 1}
     submit(rig, 3, unique="call a")
     assert runs(rig) == ["s-2", "s-1"]
-    scheduler = recovered(rig, rig.wall_ns)
+    scheduler = recovered(rig.records, wall_ns=rig.wall_ns)
     assert [run.key for run in scheduler.book.known.values()] == ["s-1"]
 
 
@@ -257,7 +246,7 @@ def test_a_restart_goes_on_with_the_latest_call(down_s: int) -> None:
     rig.later(2 * S)
     call(rig, 2, longest_s=9, options={"handler": "m:other"})
     assert [record.type for record in rig.records].count(RecordType.DEBOUNCE) == 1
-    scheduler = recovered(rig, rig.wall_ns + down_s * S)
+    scheduler = recovered(rig.records, wall_ns=rig.wall_ns + down_s * S)
     run = scheduler.book.live[1]
     assert (run.items, run.kinds[0].handler) == ([2], "m:other")
     assert [event[2] for event in run.rare.events] == ["called again"]
@@ -275,7 +264,7 @@ def test_the_bound_survives_a_restart() -> None:
     call(rig, 1, longest_s=9)
     rig.later(4 * S)
     call(rig, 2, longest_s=9)
-    again = rig_with_clock(recovered(rig, rig.wall_ns + 3 * S, 1_000_000))
+    again = rig_with_clock(recovered(rig.records, 1_000_000, rig.wall_ns + 3 * S))
     again.wall_offset_ns = rig.wall_ns + 3 * S - again.now_ns
     call(again, 3, longest_s=9)
     again.later(S)
@@ -383,4 +372,4 @@ def test_a_unique_task_that_goes_again_is_joined() -> None:
     submit(rig, 2, unique="k")
     assert len(rig.leases()) == 1
     assert rig.told("D")[-1][:2] == [2, "s-1"]
-    assert [*recovered(rig, WALL).book.known] == ["unique:k"]
+    assert [*recovered(rig.records, wall_ns=WALL).book.known] == ["unique:k"]

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from actors.pool_lanes import serials_to_take
+from actors.pool_worker import PoolWorker
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -105,6 +106,17 @@ def test_a_free_place_comes_before_one_that_must_be_overtaken() -> None:
     rig.fill("low", 4)
     rig.say(msg.WorkerHello(idle, 2))
     assert [worker for worker, _ in rig.fill("realtime", 1)] == [idle]
+
+
+def test_a_free_place_that_may_not_be_used_yet_keeps_nothing_from_full_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Mixed(node_type(prefetch=3, workers_min=2, workers_max=2), boot=False)
+    busy, idle = rig.workers
+    rig.say(msg.WorkerHello(busy, 1))
+    rig.fill("low", 4)
+    rig.say(msg.WorkerHello(idle, 2))
+    window = PoolWorker.window.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(PoolWorker, "window", property(lambda worker: 0 if worker.id == idle else window(worker)))
+    assert [worker for worker, _ in rig.fill("realtime", 1)] == [busy]
 
 
 def test_a_full_worker_of_coroutines_gets_better_work_for_each_of_its_slots() -> None:

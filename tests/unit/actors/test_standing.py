@@ -13,17 +13,11 @@ from actors.protocol.errors import ProtocolError
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind
+from tests.unit.actors.rig import Rig, kind, recovered
 
 
 def reopened(records: list[Record], given: dict[str, Any] | None = None) -> Scheduler:
-    scheduler = Scheduler(["default"], policy=given)
-    replay = Replay(scheduler)
-    for record in records:
-        replay.fold(record)
-    _, effects = replay.finish(1, 1, {"pid": 1}, next_lsn=scheduler.lsn + 1)
-    records += [effect for effect in effects if isinstance(effect, Record)]
-    return scheduler
+    return recovered(records, policy=given, log=records)
 
 
 def policies(records: list[Record]) -> list[int]:

@@ -42,7 +42,9 @@ def test_a_running_engine_is_changed_from_outside(tmp_path: Path, capsys: pytest
         assert "no node type 'gpu'" in capsys.readouterr().err
     assert not (state / "commands").exists()
     assert main(["pause", str(state), "tenant:acme"]) == Exit.ENVIRONMENT
-    assert "no engine runs on" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no engine runs on" in said
+    assert "opening the folder with Runtime(...) starts an engine" in said
 
 
 @pytest.mark.slow
@@ -80,6 +82,7 @@ def test_what_stands_is_printed() -> None:
         (["quota", "STATE", "key:a", "1.5"], Exit.USAGE, "whole number"),
         (["quota", "STATE", "printer", "0"], Exit.USAGE, "'printer' is none of class:NAME"),
         (["weight", "STATE", "acme", "nan"], Exit.USAGE, "above 0"),
+        (["weight", "STATE", "tenant:acme", "2"], Exit.USAGE, "name the tenant alone: 'acme'"),
         (["pause", "STATE", "tenant:acme"], Exit.ENVIRONMENT, "no engine runs on"),
         (["pause", "MISSING", "tenant:acme"], Exit.ENVIRONMENT, "MS201"),
     ],

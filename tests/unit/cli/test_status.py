@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from runtime import Flow, NodeType, Runtime
 from runtime.cli import main
 from runtime.cli.exits import Exit
 from runtime.cli.status import RUNS_SHOWN_MAX, bytes_text, status_lines
+from runtime.registry import Task
 from runtime.storage.folder import StateFolder
 
 
@@ -44,6 +46,32 @@ def test_a_running_engine_is_named() -> None:
     assert "process 77 has it open" in text
     assert "they go on" not in text
     assert "what runs now counts as ready" in text
+
+
+def test_what_waits_for_the_end_of_a_pause_is_not_called_running() -> None:
+    rows = [run(1, "running", paused=5), run(2, "running", paused=4), run(3, "running")]
+    lines = status_lines(Path("/state"), summary(*rows, paused=["class:low", "tenant:acme"]))
+    assert "paused         class:low, tenant:acme" in lines
+    assert [line.split()[2] for line in lines[-3:]] == ["paused", "running", "running"], "all that is ready, or not all"
+
+
+@pytest.mark.slow
+def test_a_pause_shows_in_what_the_log_tells(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Runtime(state_dir, node_types=[NodeType("default", workers=1)]) as rt:
+        rt.pause("tenant:acme")
+        flow = Flow("both")
+        flow.add(Task(abs).options(tenant="acme"), -1)
+        flow.add(abs, -2)
+        handle = rt.submit(flow)
+        held = [rt.submit(abs, -number, tenant="acme", run_id=f"held-{number}") for number in range(3)]
+        assert main(["status", str(state_dir), "--json"]) == Exit.OK
+        said = json.loads(capsys.readouterr().out)
+        assert said["paused"] == ["tenant:acme"]
+        assert {row["run_id"]: row["paused"] for row in said["runs"]} == {
+            handle.run_id: 1,
+            **{h.run_id: 1 for h in held},
+        }
+        rt.resume("tenant:acme")
 
 
 def test_long_lists_are_cut() -> None:

@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 
 import psutil
@@ -130,3 +131,38 @@ def test_a_process_that_steps_back_comes_after_others_and_so_does_what_it_starts
     program = f"import os; from runtime.host import kernel; kernel.step_back({niceness}); os.system('nice')"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, start_new_session=True, check=True)
     assert int(ran.stdout) == min(19, os.nice(0) + niceness)
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="only Linux has groups that share cores")
+def test_a_group_that_may_not_step_back_yet_does_so_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [False, False, True]
+    asked: list[int] = []
+
+    def steps_back(niceness: int) -> bool:
+        asked.append(niceness)
+        return answers.pop(0)
+
+    monkeypatch.setattr(kernel, "_group_steps_back", steps_back)
+    monkeypatch.setattr(kernel, "_GROUP_ROUND_S", 0)
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+    kernel.step_back(7)
+    for thread in threading.enumerate():
+        if thread.name == "mainspring-step-back":
+            thread.join()
+    assert (asked, answers) == ([7, 7, 7], [])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/autogroup"), reason="this kernel does not group processes")
+def test_several_groups_that_step_back_at_once_all_do() -> None:
+    """Without the rights of an administrator, of whom alone the kernel takes as many changes as they like."""
+    program = (
+        "import ctypes, os, threading; from runtime.host import kernel\n"
+        "if os.getuid() == 0: os.setuid(65534); kernel._prctl(4, 1)  # PR_SET_DUMPABLE: /proc/self is its own again\n"
+        "kernel.step_back(7)\n"
+        "[each.join() for each in threading.enumerate() if each is not threading.main_thread()]\n"
+        "print(open('/proc/self/autogroup').read())"
+    )
+    command = [sys.executable, "-c", program]
+    ran = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for _ in range(3)]
+    assert [each.communicate()[0].split()[1:] for each in ran] == [["nice", "7"]] * 3

@@ -15,6 +15,7 @@ import pytest
 
 from actors.protocol.errors import ProtocolError
 from runtime.mail import link as link_module
+from runtime.mail.bell import Bell
 from runtime.mail.link import Link, LinkEnds, create_link
 from tests.unit.mail.forks import forked
 
@@ -80,6 +81,27 @@ def test_the_sleeping_word_says_which_bell(pair: Pair) -> None:
     assert not readable(pair.b.fileno())
     pair.b.drain_bell(alternate=True)
     assert not readable(pair.b.fileno(alternate=True))
+
+
+def test_who_is_interrupted_while_ringing_rings_all_the_same(pair: Pair) -> None:
+    """A signal handler may raise there. The word says already that nobody need ring."""
+
+    class Interrupted(NamedTuple):
+        bell: Bell
+        calls: list[int]
+
+        def ring(self) -> None:
+            self.calls.append(len(self.calls))
+            if len(self.calls) == 1:
+                raise KeyboardInterrupt
+            self.bell.ring()
+
+    pair.a._peer_bells = tuple(Interrupted(bell, []) for bell in pair.a._peer_bells)  # type: ignore[assignment]
+    assert pair.b.arm()
+    with pytest.raises(KeyboardInterrupt):
+        pair.a.send(b"1")
+    assert readable(pair.b.fileno())
+    assert pair.b.receive() == ([], [b"1"])
 
 
 @pytest.mark.parametrize("control", [False, True])

@@ -211,6 +211,14 @@ def test_ageing_gives_one_turn_a_time_and_can_be_turned_off() -> None:
     assert {order_at(queue, now) for now in range(400, 2000, 10)} == {"a"}
 
 
+def test_room_for_the_best_alone_does_not_put_off_a_turn_for_age() -> None:
+    queue: FairQueue[str] = FairQueue(ageing_ns=160)
+    for run, kind in (("a", replace(KIND, priority=0)), ("b", KIND), ("c", LOW)):
+        queue.push(kind, run, range(1000), 0, "f")
+    assert [run for run, _, _ in queue.pop(1, 160, [9, 0, 0, 0])] == ["a"]
+    assert [run for run, _, _ in queue.pop(2, 160)] == ["b", "c"]
+
+
 def order_at(queue: FairQueue[str], now_ns: int) -> str:
     return queue.pop(1, now_ns)[0][0]
 

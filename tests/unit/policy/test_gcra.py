@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.policy.gcra import COST_PARTS, SECOND_NS, Gcra, cost_parts, rate_problem
+from actors.policy.gcra import COST_PARTS, Gcra, cost_parts, rate_problem
 from actors.protocol.errors import ConfigurationError
+from actors.protocol.moments import NS_PER_S
 
-S = SECOND_NS
+S = NS_PER_S
 ONE = COST_PARTS
 
 

@@ -89,6 +89,30 @@ def test_what_cannot_be_is_refused(part: dict[str, Any], problem: str) -> None:
             Policy.of(part)
 
 
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ({"weights": {"tenant:acme": 2.0}}, "weights: 'tenant:acme' is a scope; name the tenant alone: 'acme'"),
+        ({"weights": {"tenant:": 2.0}}, "name the tenant alone: ''"),
+        ({"rates": {"rate:api": [1.0, 1]}}, "rates: 'rate:api' is a scope; name the rate key alone: 'api'"),
+        ({"shares": {"class:low": [0.1, 0.5]}}, "shares: 'class:low' is a scope; name the class alone: 'low'"),
+    ],
+)
+def test_a_scope_in_the_place_of_a_name_is_refused_when_it_is_set(part: dict[str, Any], problem: str) -> None:
+    for said in (lambda: Policy.of(part, new=True), lambda: Policy().changed(part, new=True)):
+        with pytest.raises(ConfigurationError) as refused:
+            said()
+        assert refused.value.message.endswith(problem)
+
+
+def test_a_scope_in_the_place_of_a_name_that_was_taken_once_is_read_and_taken_away() -> None:
+    before = Policy.of({"weights": {"tenant:acme": 2.0}, "rates": {"rate:api": [1.0, 1]}})
+    after = before.changed(
+        {"weights": {"tenant:acme": None}, "rates": {"rate:api": None, "tenant:acme": [1.0, 1]}}, new=True
+    )
+    assert (after.weights, after.rates) == ({}, {"tenant:acme": (1.0, 1)})
+
+
 def test_all_problems_are_named_at_once() -> None:
     told = problems(
         {

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from actors.policy import rates as module
-from actors.policy.gcra import SECOND_NS
 from actors.policy.rates import Rates
 from actors.protocol.errors import CallerError, ConfigurationError, ProtocolError
+from actors.protocol.moments import NS_PER_S
 from tests.unit.policy.scoped import FakeKind
 
-S = SECOND_NS
+S = NS_PER_S
 API = FakeKind(rate_key="api")
 HEAVY = FakeKind(rate_key="api", rate_cost=2.5)
 SLOW = FakeKind(rate_key="slow")

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.policy.gcra import SECOND_NS
 from actors.policy.retry_budget import SLICES, RetryMeter
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, ProtocolError
+from actors.protocol.moments import NS_PER_S
 
-S = SECOND_NS
+S = NS_PER_S
 
 
 def test_a_share_of_first_attempts_and_then_a_few_a_second() -> None:

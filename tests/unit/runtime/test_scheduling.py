@@ -115,6 +115,8 @@ def test_a_wrong_change_changes_nothing() -> None:
             lambda: rt.set_quota("key:printer", 0),
             lambda: rt.set_quota("printer", 1),
             lambda: rt.set_weight("acme", 0),
+            lambda: rt.set_weight("tenant:acme", 2),
+            lambda: rt.set_rate("rate:api", Rate(1)),
             lambda: rt.set_share("low", Share(0.9)),
             lambda: rt.set_share("urgent", Share(0.1)),
             lambda: rt.set_rate("api", 10),  # type: ignore[arg-type]

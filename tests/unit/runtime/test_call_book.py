@@ -10,7 +10,7 @@ import pytest
 
 from actors.protocol.errors import GraphError, PayloadError, TaskFailed, WaitsForCalls
 from actors.protocol.states import NodeState
-from runtime.called import STRAY_MAX, Asked, CallBook, is_waiting
+from runtime.call_book import STRAY_MAX, Asked, CallBook, is_waiting
 from runtime.mail.codec import Codec
 from tests.unit.runtime.handlers import add_one, echo, total
 

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.calls import ANY_KEY, BlobNeeded, NoBlobs, encode_call, holds, shape_of
 from runtime.errors import PayloadError, PayloadTooLarge
+from runtime.items import ANY_KEY, BlobNeeded, NoBlobs, encode_call, holds, shape_of
 from runtime.mail.codec import Codec
 from tests.unit.runtime import handlers
 

@@ -18,9 +18,9 @@ from typing import Any, Final, Generic, TypeVar
 from actors.protocol.errors import GraphError, WaitsForCalls
 from actors.protocol.states import NodeState
 from actors.protocol.words import counted
-from runtime.calls import ANY_KEY, UnwrittenBlobs, encode_call, shape_of
 from runtime.flow import Flow
 from runtime.idempotency import Key
+from runtime.items import ANY_KEY, UnwrittenBlobs, encode_call, shape_of
 from runtime.mail.codec import Codec
 from runtime.mail.failure import exception_of
 from runtime.registry import DEFAULT_OPTIONS, Task, kind_of, split_partial
