@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 from typing import Any, Final
@@ -29,6 +30,10 @@ _ROUNDS_MAX: Final = 200
 _QUIET_ROUNDS: Final = 2
 """Looks at all processes in a row that must find none: each may reveal a child of one that was killed."""
 _ROUND_S: Final = 0.005
+_GROUP_AGAIN_S: Final = 0.04
+"""Between two tries to let the group step back: less than the 0.1 s in which the kernel hears one process."""
+_GROUP_S: Final = 120.0
+"""How long it is tried: twice what as many workers need as there can be (512)."""
 
 
 def _prctl(option: int, value: Any) -> bool:
@@ -64,9 +69,34 @@ def step_back(niceness: int) -> None:
     if niceness:
         with suppress(OSError):
             os.nice(niceness)
-        if LINUX:
-            with suppress(OSError), open("/proc/self/autogroup", "w") as file:
-                file.write(str(niceness))
+        if LINUX and not _group_steps_back(niceness):
+            again = threading.Thread(target=_step_back_later, args=(niceness,), name="mainspring-nice", daemon=True)
+            again.start()
+
+
+def _group_steps_back(niceness: int) -> bool:
+    """Tell the kernel. False: not now; where it cannot be at all, there is nothing to wait for.
+
+    From ordinary users the kernel takes ten such changes a second, of all processes together, so of workers that start
+    together it hears the first.
+    """
+    try:
+        group = os.open("/proc/self/autogroup", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(group, b"%d" % niceness)
+        finally:
+            os.close(group)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _step_back_later(niceness: int) -> None:
+    deadline = time.monotonic() + _GROUP_S
+    while not _group_steps_back(niceness) and time.monotonic() < deadline:
+        time.sleep(_GROUP_AGAIN_S * (1 + os.getpid() % 8 / 8))
 
 
 def name_process(name: str) -> None:

@@ -130,3 +130,26 @@ def test_a_process_that_steps_back_comes_after_others_and_so_does_what_it_starts
     program = f"import os; from runtime.host import kernel; kernel.step_back({niceness}); os.system('nice')"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, start_new_session=True, check=True)
     assert int(ran.stdout) == min(19, os.nice(0) + niceness)
+
+
+BUSY_KERNEL = """
+import os, threading
+from runtime.host import kernel
+told = []
+def write(fd, data):
+    told.append(data)
+    if len(told) < 3:
+        raise BlockingIOError
+os.write = write
+kernel.step_back(7)
+for thread in threading.enumerate():
+    if thread is not threading.current_thread():
+        thread.join()
+print(told)
+"""
+
+
+@pytest.mark.skipif(not os.access("/proc/self/autogroup", os.W_OK), reason="this kernel has no groups that step back")
+def test_where_the_kernel_hears_few_processes_a_second_it_is_told_again() -> None:
+    ran = subprocess.run([sys.executable, "-c", BUSY_KERNEL], capture_output=True, start_new_session=True, check=True)
+    assert ran.stdout.strip() == str([b"7"] * 3).encode()
