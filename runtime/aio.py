@@ -9,20 +9,22 @@ The engine's frames are read by the running loop itself (`add_reader` on the lin
 between; asyncio's own loops and uvloop will do. Starting, closing and writing large values are done in the loop's
 executor. A wait that is cancelled leaves the task as it is. See `runtime.engine` for what opening and closing mean.
 
-Concurrency: one loop, one thread. For several threads use `Runtime`.
+Concurrency: one loop, one thread. For several threads use `Runtime`. When the loop was closed, the next loop that waits
+for something goes on with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Iterable, Sequence
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from actors.protocol.errors import RuntimeClosed
 from runtime import views
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, attach, settled
+from runtime.aio_iterators import Ending, Pages
 from runtime.aio_operations import AsyncOperations
 from runtime.aio_schedule_calls import AsyncScheduleCalls
 from runtime.aio_submitter import AsyncSubmitter
@@ -85,11 +87,22 @@ class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
             raise RuntimeClosed("an AsyncRuntime is opened once")
         self._opened = True
         loop = asyncio.get_running_loop()
-        starting = loop.run_in_executor(None, _started, self.config, self._starter)
+        opening = _Opening(self.config, self._starter)
+        starting = loop.run_in_executor(None, opening.run)
         try:
-            self._client = await asyncio.shield(starting)
+            await asyncio.wait((starting,))
+            self._client = starting.result()
         except asyncio.CancelledError:
-            await loop.run_in_executor(None, _stopped, await starting)
+            self._closed = True
+            started = opening.give_up()
+            ending: asyncio.Future[Any] = starting
+            if started is not None:
+                ending = loop.run_in_executor(None, _stopped, started)
+            ending.add_done_callback(_heard)
+            await asyncio.wait((ending,))
+            raise
+        except BaseException:
+            self._closed = True
             raise
         self._dispatch = Dispatch(self._client, self.config, self._tasks)
         self._client.attach_loop(loop)
@@ -131,18 +144,16 @@ class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
         """
         return await attach(self._client, run_id)
 
-    async def runs(self) -> AsyncIterator[RunStatus]:
+    def runs(self) -> AsyncIterator[RunStatus]:
         """The runs that the folder knows, latest first."""
-        cursor: Any = None
-        while True:
-            reply = await answer_of(self._client, self._client.ask(*views.ask_runs(cursor)))
-            for status in views.read_runs(reply):
-                yield status
-            cursor = reply.get("next")
-            if cursor is None:
-                return
 
-    async def as_completed(self, handles: Iterable[A]) -> AsyncIterator[A]:
+        async def page(cursor: Any) -> tuple[list[RunStatus], Any]:
+            reply = await answer_of(self._client, self._client.ask(*views.ask_runs(cursor)))
+            return views.read_runs(reply), reply.get("next")
+
+        return Pages(page)
+
+    def as_completed(self, handles: Iterable[A]) -> AsyncIterator[A]:
         """Wait for handles, one after the other.
 
         Args:
@@ -151,19 +162,7 @@ class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
         Returns:
             The handles in the order in which they end.
         """
-        ended: asyncio.Queue[A] = asyncio.Queue()
-        waiting = list(handles)
-        reader = self._client.reader
-        hooks = [(handle, partial(_put, ended, handle)) for handle in waiting]
-        try:
-            for handle, hook in hooks:
-                if not reader.add_hook(handle, hook):
-                    ended.put_nowait(handle)
-            for _ in waiting:
-                yield await ended.get()
-        finally:
-            for handle, hook in hooks:
-                reader.drop_hook(handle, hook)
+        return Ending(self._client.reader, handles)
 
     async def statistics(self) -> dict[str, Any]:
         """What the engine says of itself: its state, its log, its pools and workers."""
@@ -277,8 +276,9 @@ class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
         """
         if self._closed or not self._opened:
             return
-        self._closed = True
         client, loop = self._client, asyncio.get_running_loop()
+        client.reader.read_in(loop)
+        self._closed = True
         deadline = loop.time() + (DRAIN_TIMEOUT_S if timeout is None else timeout)
         flushed = client.begin_close(drain)
         if flushed is None:
@@ -289,8 +289,9 @@ class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
             await settled(client, client.say_stop(drain, left), left + EXIT_S)
         finally:
             client.reader.stop()
-            await asyncio.shield(loop.run_in_executor(None, client.stop_engine))
-            client.settle_all()
+            stopping = loop.run_in_executor(None, client.stop_engine)
+            stopping.add_done_callback(lambda _: client.settle_all())  # also where this wait is cancelled
+            await asyncio.shield(stopping)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -300,10 +301,31 @@ class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
         await self.close(drain=drain)
 
 
-def _started(config: RuntimeConfig, starter: EngineStarter | None) -> EngineClient:
-    client = new_client(config, starter)
-    client.start()
-    return client
+class _Opening:
+    """Starts an engine in a thread, and ends it there if it was given up meanwhile, whoever waits for that."""
+
+    def __init__(self, config: RuntimeConfig, starter: EngineStarter | None) -> None:
+        self._config = config
+        self._starter = starter
+        self._given_up = False
+        self._started: EngineClient | None = None
+        self._lock = threading.Lock()
+
+    def run(self) -> EngineClient:
+        client = new_client(self._config, self._starter)
+        client.start()
+        with self._lock:
+            if not self._given_up:
+                self._started = client
+                return client
+        _stopped(client)
+        raise RuntimeClosed("opening was given up")
+
+    def give_up(self) -> EngineClient | None:
+        """From another thread. Returns what has started already, and is the caller's to stop."""
+        with self._lock:
+            self._given_up = True
+            return self._started
 
 
 def _stopped(client: EngineClient) -> None:
@@ -312,5 +334,7 @@ def _stopped(client: EngineClient) -> None:
     client.settle_all()
 
 
-def _put(queue: asyncio.Queue[A], handle: A, _: object) -> None:
-    queue.put_nowait(handle)
+def _heard(ended: asyncio.Future[Any]) -> None:
+    """How it ended is nobody's concern any more."""
+    if not ended.cancelled():
+        ended.exception()

@@ -1,7 +1,8 @@
 """Handles for asyncio: the same questions as `runtime.handle`, awaited.
 
 Awaiting a handle gives its result: `await handle`. Cancelling such a wait cancels the wait only; the task goes on
-and can be awaited again. Everything is called from the thread of the loop that opened the runtime.
+and can be awaited again. Everything is called from the thread of the loop that opened the runtime; when that
+was closed, another one may go on.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ async def settled(client: EngineClient, cell: Pending, timeout: float | None = N
     """Wait until a cell is settled; False: the time is over."""
     if cell._state:
         return True
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    client.reader.read_in(loop)
+    future: asyncio.Future[None] = loop.create_future()
 
     def hook(_: Pending) -> None:
         if not future.done():

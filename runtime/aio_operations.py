@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from actors.protocol.errors import WaitTimeout
 from runtime import letters as asking
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, rerun
+from runtime.aio_iterators import Pages
 from runtime.letters import DeadLetter, DeadLetterDetails
 from runtime.operations import DRAIN_LOOK_MAX_S, DRAIN_LOOK_S, still_there
 from runtime.scheduling import SchedulingStatus, ask_change
@@ -24,7 +25,7 @@ class AsyncOperations:
 
     _client: EngineClient
 
-    async def dead(
+    def dead(
         self,
         *,
         handler: str | None = None,
@@ -35,14 +36,12 @@ class AsyncOperations:
     ) -> AsyncIterator[DeadLetter]:
         """What has failed for good; see `runtime.operations.Operations.dead`."""
         wanted = asking.filter_of(handler, kind, tenant, since, run)
-        start: Any = None
-        while True:
+
+        async def page(start: Any) -> tuple[list[DeadLetter], Any]:
             reply = await self._answer_to(asking.ask_dead(wanted, start))
-            for row in reply["rows"]:
-                yield DeadLetter.from_row(row, self._client.codec)
-            start = reply["next"]
-            if start is None:
-                return
+            return [DeadLetter.from_row(row, self._client.codec) for row in reply["rows"]], reply["next"]
+
+        return Pages(page)
 
     async def dead_letter(self, letter: DeadLetter | str) -> DeadLetterDetails:
         """One dead letter with its traceback and the arguments; see `runtime.operations.Operations.dead_letter`.

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Generic, Self, TypeVar, Unpack, overload
+from typing import Any, Final, Unpack, overload
 
 from actors.protocol.errors import CallerError, QueueFull
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, settled
+from runtime.aio_iterators import AsyncMapIterator
 from runtime.config import Priority
 from runtime.flow import Flow
 from runtime.items import BlobNeeded
 from runtime.mapping import MapOptions, Mapping
 from runtime.registry import Options
 from runtime.submitter_base import AsyncFn, Fn, P, R, SubmitterBase, flow_arguments, raise_if_refused
-
-R_co = TypeVar("R_co", covariant=True)
 
 SMALL_FLOW_NODES: Final = 2_000
 """Flows up to this size are made into a frame in the loop's thread (about 2 ms), larger ones in its executor."""
@@ -175,63 +174,3 @@ class AsyncSubmitter(SubmitterBase):
     def options(self, **changes: Unpack[Options]) -> AsyncSubmitter:
         """Submit with other scheduling options, see `TaskOptions`. Raises ConfigurationError."""
         return AsyncSubmitter(self._client, self._dispatch.with_options(changes))
-
-
-class AsyncMapIterator(Generic[R_co]):
-    """Results of a `map`. Leaving the loop with `aclose`, as a context manager, or by dropping it cancels the rest."""
-
-    def __init__(self, mapping: Mapping) -> None:
-        self._items: AsyncGenerator[R_co, None] = _items(mapping)
-
-    def __aiter__(self) -> AsyncIterator[R_co]:
-        return self._items
-
-    async def __anext__(self) -> R_co:
-        return await anext(self._items)
-
-    async def aclose(self) -> None:
-        """Cancel what is outstanding."""
-        await self._items.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-
-async def _items(mapping: Mapping) -> AsyncGenerator[Any, None]:
-    try:
-        while True:
-            found, error = mapping.take()
-            if found or error:
-                if error is None and mapping.is_fast:
-                    await _submit(mapping)
-                for item in found:
-                    yield item
-                if error is not None:
-                    raise error
-            elif mapping.finished:
-                return
-            elif not (mapping.wants_more and await _submit(mapping)):
-                cell = mapping.stir()
-                if cell is not None:
-                    await settled(mapping.client, cell)
-    finally:
-        mapping.cancel_rest()
-
-
-async def _submit(mapping: Mapping) -> bool:
-    """Submit a chunk; False when the engine is full and there is something to wait for."""
-    if not mapping.wants_more:
-        return True
-    try:
-        try:
-            mapping.submit_next()
-        except BlobNeeded:
-            await asyncio.get_running_loop().run_in_executor(None, mapping.submit_next_large)
-    except QueueFull:
-        if mapping.has_open:
-            return False
-        await settled(mapping.client, mapping.client.half_acknowledged())
-    return True

@@ -339,8 +339,11 @@ RING_REREADS_MAX: Final = 20_000
 # --- commands -----------------------------------------------------------------------------------------------------
 COMMANDS_OPEN_MAX: Final = 8
 """Callers at the socket of a state folder at once: people and their scripts; more call again."""
-COMMAND_BYTES_MAX: Final = 64 * KIB
-"""A question of one of them: some dozen scopes with the longest names."""
+QUESTION_BYTES_MAX: Final = RING_CONTROL_BYTES // 4 - KIB
+"""A question, of a program or of a command: some dozen scopes with the longest names. A quarter of its lane is what a
+frame may take, and a KiB is left for what is around it."""
+COMMAND_BYTES_MAX: Final = QUESTION_BYTES_MAX + KIB
+"""A line of a caller at that socket."""
 COMMAND_WAIT_NS: Final = 5_000_000_000
 """A caller that has not asked by then is hung up on."""
 

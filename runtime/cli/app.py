@@ -49,12 +49,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     console = Console.standard()
     try:
-        return _run(sys.argv[1:] if argv is None else argv, console)
+        code = _run(sys.argv[1:] if argv is None else argv, console)
     except KeyboardInterrupt:  # outside of a run, or a second one: nothing is open any more
         console.note(f"{NAME}: interrupted")
-        return Exit.INTERRUPTED
+        code = Exit.INTERRUPTED
     finally:
         console.close()
+    if console.lost and code == Exit.OK:
+        console.note(f"{NAME}: it is done, but what it printed could not be written: {console.lost}")
+        code = Exit.ENVIRONMENT
+    return code
 
 
 def _run(argv: Sequence[str], console: Console) -> int:

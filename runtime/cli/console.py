@@ -2,17 +2,20 @@
 
 - Names come from files and users: control characters, terminal escapes and text direction marks are printed as escapes,
   and a character that the stream's encoding lacks as well.
-- A reader that went away (`| head`) ends the printing, not the work; a stream that was never open counts as gone.
+- A reader that went away (`| head`) ends the printing, not the work; a stream that was never open counts as gone. What
+  a full disk behind a redirection did not take is another matter: `lost` says so, because somebody will read that file.
 - Colour and movement only on a terminal. `NO_COLOR` is honoured.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterable
 from typing import Final, TextIO
 
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _KEPT: Final = frozenset("\n\t")
 _DIRECTION_MARKS: Final = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029)))
 
@@ -45,6 +48,8 @@ class Console:
     def __init__(self, out: TextIO | None, err: TextIO | None) -> None:
         self._out = out
         self._err = err
+        self.lost = ""
+        """Why results could not be written, although they are wanted; empty: they were."""
 
     @classmethod
     def standard(cls) -> Console:
@@ -68,16 +73,31 @@ class Console:
 
     def say(self, lines: str | Iterable[str]) -> None:
         """Print results."""
-        self._out = _write(self._out, lines)
+        self._out = self._written(self._out, lines)
 
     def note(self, lines: str | Iterable[str]) -> None:
         """Print messages."""
-        self._err = _write(self._err, lines)
+        self._err = self._written(self._err, lines)
 
     def close(self) -> None:
         """Flush, so that a reader that is gone is met here and not when the interpreter exits."""
-        self._out = _write(self._out, ())
-        self._err = _write(self._err, ())
+        self._out = self._written(self._out, ())
+        self._err = self._written(self._err, ())
+
+    def _written(self, stream: TextIO | None, lines: str | Iterable[str]) -> TextIO | None:
+        """Write and flush; returns the stream, or None when nobody reads it any more."""
+        if stream is None or stream.closed:
+            return None
+        try:
+            for line in (lines,) if isinstance(lines, str) else lines:
+                stream.write(f"{printable(line)}\n")
+            stream.flush()
+        except OSError as refused:
+            if refused.errno in _NO_SPACE and stream is self._out:
+                self.lost = refused.strerror or str(refused)
+            _silence(stream)
+            return None
+        return stream
 
 
 def _fill_standard_descriptors() -> None:
@@ -87,20 +107,6 @@ def _fill_standard_descriptors() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number: this one
-
-
-def _write(stream: TextIO | None, lines: str | Iterable[str]) -> TextIO | None:
-    """Write and flush; returns the stream, or None when nobody reads it any more."""
-    if stream is None or stream.closed:
-        return None
-    try:
-        for line in (lines,) if isinstance(lines, str) else lines:
-            stream.write(f"{printable(line)}\n")
-        stream.flush()
-    except OSError:  # BrokenPipeError, or a full disk behind a redirection
-        _silence(stream)
-        return None
-    return stream
 
 
 def _silence(stream: TextIO) -> None:

@@ -17,12 +17,13 @@ from typing import Any, Final, cast
 from actors import dead
 from actors.policy.policy import Policy
 from actors.protocol import messages as msg
-from actors.protocol.errors import WaitTimeout
+from actors.protocol.errors import EngineUnavailable, WaitTimeout
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.control import Ask, engine_of, policy_lines
 from runtime.cli.exits import Exit
 from runtime.cli.report import align, time_text
+from runtime.host import command_socket
 from runtime.letters import DeadLetter, ask_dead, ask_each, ask_held, ask_letter
 from runtime.mail.codec import Codec
 from runtime.mail.failure import exception_of
@@ -176,20 +177,33 @@ def drain(state: Path, scopes: list[str], timeout: float | None, console: Consol
         as_json: One JSON object instead of text.
 
     Raises:
-        WaitTimeout: Something still runs; the scopes stay paused. Otherwise as `pause`.
+        WaitTimeout: Something still runs; the scopes stay paused. Otherwise as `pause`. Where the engine ends
+            meanwhile, its program starts another one, which knows the pause: that is waited for.
     """
     Policy().changed({"pause": scopes})
     deadline = None if timeout is None else time.monotonic() + timeout
     ask = engine_of(state)
     stands = ask("policy", {"change": {"pause": scopes}})
     look_s, first = DRAIN_LOOK_S, True
-    while held := ask(*ask_held(scopes, take_back=first))["held"]:
+    while held := _held(ask, scopes, take_back=first):
         if deadline is not None and time.monotonic() >= deadline:
             raise WaitTimeout(still_there(held, tuple(scopes), timeout))
         time.sleep(look_s if deadline is None else min(look_s, max(0.0, deadline - time.monotonic())))
         look_s, first = min(DRAIN_LOOK_MAX_S, 2 * look_s), False
     console.say(json.dumps(stands, indent=2) if as_json else policy_lines(stands))
     return Exit.OK
+
+
+def _held(ask: Ask, scopes: list[str], *, take_back: bool) -> int:
+    """How much of the scopes is with workers."""
+    deadline = time.monotonic() + command_socket.ANSWER_S
+    while True:
+        try:
+            return int(ask(*ask_held(scopes, take_back=take_back))["held"])
+        except EngineUnavailable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(DRAIN_LOOK_S)
 
 
 def set_priority(state: Path, run: str, priority: str, console: Console, *, as_json: bool = False) -> Exit:

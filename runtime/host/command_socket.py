@@ -26,6 +26,7 @@ import orjson
 from actors.protocol import limits
 from actors.protocol.errors import EngineUnavailable, QueueFull
 from runtime.errors import error_of
+from runtime.host.questions import encode_question
 
 NAME: Final = "commands"
 ANSWER_S: Final = 10.0
@@ -88,20 +89,22 @@ def ask(state_dir: str, what: str, args: dict[str, Any], timeout_s: float = ANSW
         timeout_s: How long to wait.
 
     Raises:
+        CallerError: It cannot be asked: a name is no text, or it is too long.
         EngineUnavailable: None listens, it did not answer, or it was busy with other callers all the time.
         MainspringError: What it answered.
     """
     deadline = time.monotonic() + timeout_s
+    question = encode_question(what, [what, args], limits.QUESTION_BYTES_MAX) + b"\n"
     while True:
         try:
-            return _ask(state_dir, what, args, timeout_s)
+            return _ask(state_dir, question, timeout_s)
         except QueueFull as busy:  # nothing was asked yet
             if time.monotonic() + BUSY_S > deadline:
                 raise EngineUnavailable(f"the engine on {state_dir} takes no commands: {busy.message}") from busy
             time.sleep(BUSY_S)
 
 
-def _ask(state_dir: str, what: str, args: dict[str, Any], timeout_s: float) -> Any:
+def _ask(state_dir: str, question: bytes, timeout_s: float) -> Any:
     """Ask once. Raises QueueFull: others ask."""
     answer = bytearray()
     try:
@@ -110,7 +113,7 @@ def _ask(state_dir: str, what: str, args: dict[str, Any], timeout_s: float) -> A
             with _address(state_dir) as address:
                 sock.connect(address)
             with suppress(BrokenPipeError, ConnectionResetError):  # it may have said why, and hung up
-                sock.sendall(orjson.dumps([what, args]) + b"\n")
+                sock.sendall(question)
                 while data := sock.recv(_READ_BYTES):
                     answer += data
             while not answer.endswith(b"\n") and (data := sock.recv(_READ_BYTES)):

@@ -134,6 +134,9 @@ class Outbox:
                 return
             self.control.popleft()
         while self.open and self.unsent:
+            if not self._first_fits(link):
+                link.want_room()
+                return
             frames = self._ready()
             taken = link.send_many([frame for frame, _ in frames if frame])
             for frame, numbered in frames:
@@ -188,6 +191,12 @@ class Outbox:
                 break
             seq -= 1
         return seq
+
+    def _first_fits(self, link: Link) -> bool:
+        """Whether it is worth a look at the frames behind the first: each that comes while the ring is full asks."""
+        first = self.unsent[0]
+        frame = first.frame if isinstance(first, Slot) else first
+        return not frame or link.fits(frame)
 
     def _ready(self) -> list[tuple[bytes, bool]]:
         """The frames at the front that can be sent, each with whether it has a number."""

@@ -29,6 +29,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from actors.protocol.errors import CallerError
 from runtime.host.pending import OPEN, Hook, Pending
 from runtime.mail.bell import Bell
 from runtime.mail.link import RECHECK_NS, SPIN_MISSES_MAX, SPIN_RETRY_EVERY, Link, LinkEnds
@@ -100,6 +101,19 @@ class Reader:
         self._loop = loop
         self._watch()
         loop.call_soon(self._on_bell)
+
+    def read_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """This loop waits: it reads on where the one before was closed.
+
+        Raises:
+            CallerError: That one was not closed, and what it reads would not wake this one.
+        """
+        if loop is self._loop or self.stopped:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            raise CallerError("this AsyncRuntime is another event loop's; use it there, or open one for each loop")
+        self._watched = []
+        self.attach_loop(loop)
 
     def replace(self, ends: LinkEnds) -> None:
         """Go on with the link to a new engine. Called with the role and the lock."""

@@ -22,6 +22,7 @@ from actors.protocol.errors import MainspringError, MissingNode, RuntimeClosed, 
 from runtime.host.intake import Intake
 from runtime.host.outbox import Outbox
 from runtime.host.pending import ERROR, VALUE, AckWait, MapChunk, Numbered, Pending, Query
+from runtime.host.questions import encode_question
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.mail.link import Link
@@ -167,9 +168,13 @@ class Submissions:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def ask(self, what: str, args: dict[str, Any]) -> Query:
-        """Ask; the answer settles the cell. Raises UnknownRun, MissingNode: nothing can have such a name."""
+        """Ask; the answer settles the cell.
+
+        Raises:
+            UnknownRun, MissingNode: Nothing can have such a name. CallerError: it cannot be said, or is too long.
+        """
         _check_names(args.get("run", ""), args.get("node"))
-        return self._ask(b'Q[%d,"%b",%b]', what.encode(), orjson.dumps(args))
+        return self._ask(b'Q[%d,"%b",%b]', what.encode(), encode_question(what, args, limits.QUESTION_BYTES_MAX))
 
     def ask_cancel(self, run_id: str, node: int | None) -> Query:
         """Ask to cancel a run or a node; the answer is whether that was recorded (False: it had ended).

@@ -157,6 +157,13 @@ class Link:
             self._refused[self._work_out] = len(payloads[taken])
         return taken
 
+    def fits(self, payload: bytes) -> bool:
+        """Whether a frame would find room on the work lane now. False: as if it had been refused."""
+        if self._work_out.has_room(len(payload)):
+            return True
+        self._refused[self._work_out] = len(payload)
+        return False
+
     def want_room(self, *, alternate: bool = False) -> None:
         """After a refused send: let our bell ring once the peer has taken something. Rings at once if it just did."""
         self._words[self._wants] = 2 if alternate else 1

@@ -46,6 +46,20 @@ def test_a_reader_that_went_away_is_no_error() -> None:
         stream.write("the stream itself leads nowhere now")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no disk that is always full")
+def test_what_a_full_disk_did_not_take_is_known() -> None:
+    with open("/dev/full", "w") as full:
+        console = Console(full, None)
+        console.say("a")
+        console.close()
+        assert console.lost
+    with open("/dev/full", "w") as full:
+        console = Console(None, full)
+        console.note("a")
+        console.close()
+        assert not console.lost
+
+
 def test_closed_streams_are_no_error() -> None:
     closed = io.StringIO()
     closed.close()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from actors.policy.policy import Policy
 from runtime import Flow, NodeType, RunHandle, RunState, Runtime
-from runtime.cli import main
+from runtime.cli import main, operations
 from runtime.cli.exits import Exit
-from runtime.errors import TaskFailed
+from runtime.errors import EngineUnavailable, TaskFailed
 from runtime.storage.folder import StateFolder
 from tests.scenarios import handlers_next
 from tests.scenarios.waiting import await_lines
@@ -122,6 +124,37 @@ def test_a_scope_is_drained_and_says_why(tmp_path: Path, capsys: pytest.CaptureF
         assert "had ended before" in capsys.readouterr().out
         rt.resume("tenant:acme")
         assert held.result(60) == "second"
+
+
+@pytest.mark.slow
+def test_what_cannot_be_said_is_refused_before_the_engine_hears_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = str(tmp_path / "state")
+    with opened(tmp_path / "state"):
+        for argv in (["why"], ["rerun"], ["dead"], ["replay"], ["unschedule"]):
+            assert main([argv[0], state, "\udcff"]) == Exit.USAGE
+            assert "this cannot be asked" in capsys.readouterr().err
+        assert main(["pause", state, *(f"key:{number}" for number in range(20_000))]) == Exit.USAGE
+        assert "bytes are too long" in capsys.readouterr().err
+
+
+def test_a_drain_waits_for_the_engine_that_follows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands = {"policy": Policy().to_json(), "waiting": {}}
+    answers = iter([stands, {"held": 1}, EngineUnavailable("it ended"), EngineUnavailable("none runs"), {"held": 0}])
+
+    def ask(what: str, args: dict[str, Any]) -> Any:
+        answer = next(answers)
+        if isinstance(answer, EngineUnavailable):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(operations, "engine_of", lambda state: ask)
+    assert main(["drain", str(tmp_path), "class:low"]) == Exit.OK
+    assert next(answers, None) is None
+    assert "paused" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,26 @@ def test_nothing_is_sent_before_the_engine_said_hello(sides: tuple[Link, Link]) 
     assert heard(engine) == [b"K[0,{}]", b"T0"]
 
 
+def test_while_the_ring_is_full_a_submission_costs_one_look(
+    sides: tuple[Link, Link], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    face, engine = sides
+    outbox = opened()
+    while not outbox.unsent:
+        outbox.put(b"T" * 100, face)
+    offered: list[int] = []
+    monkeypatch.setattr(Link, "send_many", lambda _, frames: offered.append(len(frames)) or 0)
+    for _ in range(100):
+        outbox.put(b"T" * 100, face)
+    assert offered == []
+    monkeypatch.undo()
+    count = 0
+    while outbox.unsent:
+        count += len(heard(engine))
+        outbox.flush(face)
+    assert count + len(heard(engine)) == outbox.seq
+
+
 def test_a_full_ring_is_waited_for(sides: tuple[Link, Link]) -> None:
     face, engine = sides
     outbox = opened()

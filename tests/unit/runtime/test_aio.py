@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from runtime.errors import (
     UnknownRun,
     WaitTimeout,
 )
+from runtime.mail.link import LinkEnds
 from runtime.testing import InlineStarter
 from runtime.views import Progress
 from tests.unit.runtime import handlers
@@ -244,6 +245,65 @@ def test_a_cancelled_wait_leaves_the_task(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_a_cancelled_wait_loses_nothing_of_what_is_iterated(tmp_path: Path) -> None:
+    async def cut(items: AsyncIterator[Any]) -> None:
+        waiting = asyncio.ensure_future(anext(items))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    async def scene(rt: AsyncRuntime) -> None:
+        mapped = rt.map(through_gate, range(3), chunk=1)
+        ending = rt.as_completed([await rt.submit(through_gate, 9)])
+        await cut(mapped)
+        await cut(ending)
+        handlers.GATE.set()
+        assert [value async for value in mapped] == [0, 1, 2]
+        assert [await handle async for handle in ending] == [9]
+        assert [value async for value in mapped] == []
+        for listed in (rt.runs(), rt.dead()):
+            await cut(listed)
+        listed = rt.runs()
+        await cut(listed)
+        assert len([run async for run in listed]) == 4
+
+    play(tmp_path, scene)
+
+
+def test_a_cancelled_wait_loses_nothing_of_a_map_with_large_values(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        texts = [str(i) * 100_000 for i in range(5)]
+        mapped = rt.map(echo, texts)
+        found = []
+        for _ in range(100):
+            waiting = asyncio.ensure_future(anext(mapped))
+            await asyncio.sleep(0)
+            if not waiting.done():
+                waiting.cancel()
+            with suppress(asyncio.CancelledError):
+                found.append(await waiting)
+        found += [value async for value in mapped]
+        assert found == texts
+
+    play(tmp_path, scene)
+
+
+def test_a_map_that_was_cut_off_and_dropped_is_cancelled(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        mapped = rt.map(through_gate, range(3), chunk=1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await anext(mapped)
+        del mapped
+        while any([run.state is RunState.RUNNING async for run in rt.runs()]):
+            await asyncio.sleep(0)
+            handlers.GATE.set()
+        assert RunState.CANCELLED in [run.state async for run in rt.runs()]
+
+    play(tmp_path, scene)
+
+
 def test_a_full_engine_makes_wait(tmp_path: Path) -> None:
     async def scene(rt: AsyncRuntime) -> None:
         outbox = rt._client.outbox
@@ -297,6 +357,93 @@ def test_opening_and_closing(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_opening_that_is_given_up_ends_the_engine(tmp_path: Path) -> None:
+    started = threading.Event()
+
+    class Slow(InlineStarter):
+        def start(self) -> LinkEnds:
+            ends = super().start()
+            started.set()
+            return ends
+
+    async def main(cancels: int) -> list[InlineStarter]:
+        starter = Slow(tmp_path, ["default"])
+        rt = AsyncRuntime(tmp_path, durability="none", starter=starter)
+        opening = asyncio.ensure_future(rt.open())
+        await asyncio.sleep(0)
+        for _ in range(cancels):
+            opening.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        await rt.close()
+        return [starter]
+
+    for cancels in (1, 2, 3):
+        started.clear()
+        asyncio.run(main(cancels))  # waits for the threads of its executor
+        assert started.is_set()
+        play(tmp_path, _one_task)
+
+
+async def _one_task(rt: AsyncRuntime) -> None:
+    assert await (await rt.submit(add_one, 1)) == 2
+
+
+def test_closing_that_is_given_up_twice_ends_what_waits(tmp_path: Path) -> None:
+    async def main() -> None:
+        starter = InlineStarter(tmp_path, ["default"])
+        rt = await AsyncRuntime(tmp_path, handlers.tasks, durability="none", starter=starter).open()
+        waiting = asyncio.ensure_future((await rt.submit(through_gate, 1)).result())
+        closing = asyncio.ensure_future(rt.close())
+        await asyncio.sleep(0)
+        for _ in range(2):
+            closing.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        handlers.GATE.set()
+        with pytest.raises(RuntimeClosed):
+            await asyncio.wait_for(waiting, 10)
+
+    asyncio.run(main())
+
+
+def test_after_its_loop_was_closed_the_next_one_goes_on(tmp_path: Path) -> None:
+    rt = AsyncRuntime(tmp_path, handlers.tasks, durability="none", starter=InlineStarter(tmp_path, ["default"]))
+
+    async def first() -> Any:
+        await rt.open()
+        return await rt.submit(through_gate, 5)
+
+    async def second(handle: Any) -> None:
+        waiting = asyncio.ensure_future(handle.result())
+        await asyncio.sleep(0)
+        handlers.GATE.set()
+        assert await asyncio.wait_for(waiting, 10) == 5
+        assert await (await asyncio.wait_for(rt.submit(add_one, 1), 10)) == 2
+        await rt.close()
+
+    asyncio.run(second(asyncio.run(first())))
+
+
+def test_two_loops_at_once_are_refused(tmp_path: Path) -> None:
+    async def elsewhere() -> None:
+        with pytest.raises(CallerError, match="another event loop"):
+            await asyncio.wait_for(rt.submit(add_one, 1), 10)
+        with pytest.raises(CallerError, match="another event loop"):
+            await rt.close()
+
+    rt = AsyncRuntime(tmp_path, durability="none", starter=InlineStarter(tmp_path, ["default"]))
+    with asyncio.Runner() as runner:
+        runner.run(rt.open())
+        other = threading.Thread(target=asyncio.run, args=(elsewhere(),))
+        other.start()
+        other.join()
+        runner.run(_one_task(rt))
+        runner.run(rt.close())
+
+
 def test_an_engine_that_cannot_start(tmp_path: Path) -> None:
     engine = FakeEngine()
     engine.refuse_start = EngineUnavailable("no processes left")
@@ -307,6 +454,14 @@ def test_an_engine_that_cannot_start(tmp_path: Path) -> None:
 
     with pytest.raises(EngineUnavailable):
         asyncio.run(main())
+
+    async def closed() -> None:
+        rt = AsyncRuntime(tmp_path, starter=engine)
+        with pytest.raises(EngineUnavailable):
+            await rt.open()
+        await rt.close()
+
+    asyncio.run(closed())
 
 
 def test_what_failed_is_listed_replayed_and_rerun(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from actors.protocol import limits
 from runtime import Flow, RunState, Runtime
-from runtime.errors import ConfigurationError, MissingNode, TaskFailed, UnknownRun, WaitTimeout
+from runtime.errors import CallerError, ConfigurationError, MissingNode, TaskFailed, UnknownRun, WaitTimeout
 from tests.unit.runtime import handlers
 from tests.unit.runtime.handlers import add_one, echo, fail, gather, mendable, through_gate
 
@@ -36,6 +36,17 @@ def test_what_failed_for_good_is_listed_and_looked_at(rt: Runtime) -> None:
     assert (details.letter, details.args, details.kwargs) == (letter, ("no – \udc80",), {})
     assert "in fail" in details.error.traceback_text
     assert isinstance(details.error.__cause__, ValueError)
+
+
+def test_a_question_that_is_too_long_is_refused_and_holds_up_no_other(rt: Runtime) -> None:
+    with pytest.raises(CallerError, match="too long"):
+        rt.pause(*(f"key:{number}" for number in range(20_000)))
+    with pytest.raises(CallerError, match="too long"):
+        rt.dead_letter("x" * 100_000)
+    with pytest.raises(CallerError, match="cannot be asked"):
+        rt.unschedule("\udcff")
+    assert rt.scheduling().paused == ()
+    assert rt.submit(add_one, 1).result(10) == 2
 
 
 def test_arguments_of_every_shape_are_shown(rt: Runtime) -> None:
