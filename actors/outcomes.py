@@ -130,6 +130,7 @@ def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
     kind = run.kind(node)
     attempt = run.rare.attempts.get(node, 0) + 1
     run.rare.give_up_spawned(node)
+    excused = batching.was_in_company(run, node, failure)  # also of what ends with this: it may go again, see revival
     what, late = failure["kind"], timetable.is_late(scheduler, run, node)
     if run.state[node] == CANCELLING or what == FailureKind.CANCELLED:
         end(scheduler, run, node, CANCELLED, attempt, failure, message)
@@ -137,16 +138,13 @@ def on_attempt_failed(scheduler: Scheduler, message: msg.AttemptFailed) -> None:
         end(scheduler, run, node, SKIPPED, attempt, failure, message)
     elif what == FailureKind.NO_HANDLER and scheduler.missing_handler == "park" and not late:
         _park(scheduler, run, node, failure)
-    elif _tries_again(run, node, kind, failure, attempt) and not timetable.has_expired(scheduler, run, node):
+    elif (excused or _tries_again(run, node, kind, what, attempt)) and not timetable.has_expired(scheduler, run, node):
         _back_off(scheduler, run, node, kind, attempt, failure, message)
     else:
         end(scheduler, run, node, FAILED, attempt, failure, message)
 
 
-def _tries_again(run: Run, node: int, kind: Kind, failure: dict[str, Any], attempt: int) -> bool:
-    what = failure["kind"]
-    if batching.was_in_company(run, node, failure):
-        return True
+def _tries_again(run: Run, node: int, kind: Kind, what: str, attempt: int) -> bool:
     if what in (FailureKind.CRASH, FailureKind.MEMORY):
         crashes = run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         if crashes >= kind.crashes_max:

@@ -19,6 +19,7 @@ FAILED_ONCE: dict[int, str] = {
     105: "nodes 5, 9, 7 were taken for three consecutive ones",
     40747: "places were counted for what was being cancelled when the engine died",
     791: "a map item that failed while being cancelled was told as failed and logged as cancelled",
+    1174: "a batched call that was cancelled when its batch broke ran in company again when it was rerun",
 }
 
 

@@ -105,10 +105,12 @@ def test_another_tenant_or_class_is_another_batch() -> None:
     assert sorted(len(batch) for batch in given(rig)) == [1, 2]
 
 
-def crash(rig: Rig) -> None:
-    """The worker dies in a batch of three; its successor starts."""
+def crash(rig: Rig, *cancelled: int) -> None:
+    """The worker dies in a batch of three, of which some were cancelled meanwhile; its successor starts."""
     submit(rig, 3)
     assert len(given(rig)[0]) == 3
+    for seq in cancelled:
+        cancel_running(rig, seq, seq)
     rig.die(1, 1, (1, 2, 3))
     for worker in [e.worker for e in rig.taken(fx.StartWorker) if e.worker > 1]:
         rig.say(msg.WorkerHello(worker, 100 + worker))
@@ -121,6 +123,17 @@ def test_who_was_in_company_when_the_worker_died_runs_alone() -> None:
     rig.later(WAIT_NS)
     rig.later(0)
     assert [len(batch) for batch in given(rig)] == [1, 1, 1]
+
+
+def test_who_was_cancelled_in_that_company_runs_alone_when_it_goes_again() -> None:
+    rig = rig_with()
+    crash(rig, 2, 3)
+    assert states(rig)[1:] == ["cancelled"] * 2
+    for seq in (2, 3):
+        assert rig.ask("rerun", run=f"s-{seq}") == {"count": 1}
+    rig.later(WAIT_NS)
+    rig.later(0)
+    assert sorted(given(rig)) == [[(1, 0)], [(1, 1)], [(1, 2)]]
 
 
 def test_a_crash_in_company_is_not_the_one_after_which_a_task_is_given_up() -> None:
