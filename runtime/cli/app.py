@@ -16,6 +16,7 @@ from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
+from runtime.cli.history_options import add_history
 from runtime.cli.operations_options import add_operations, not_negative
 
 Command = Callable[[argparse.Namespace, Console], Exit]
@@ -93,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
         options.set_defaults(command=command)
     _add_control(commands)
     add_operations(commands)
+    add_history(commands)
     return top
 
 
