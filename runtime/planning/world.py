@@ -38,7 +38,7 @@ from runtime.planning.worker import HOP_NS, Ending, VirtualAsyncWorker, VirtualW
 
 TURN_NS: Final = 100_000
 """Between the begins of two turns of the engine: what arrives meanwhile is taken together."""
-COARSE_TURN_NS: Final = 2_000_000
+COARSE_TURN_NS: Final = 10_000_000
 COARSE_TASKS_MIN: Final = 50_000
 COARSE_PART: Final = 10
 """In a recording of so many tasks, turns are so far apart where more waits than workers take: at most a tenth of what a
@@ -294,8 +294,18 @@ class Simulation:
         place = self._boots[name]
         self._boots[name] += 1
         initial = self.now_ns == self._started_ns and boots
-        after_ns = boots[min(place, len(boots) - 1)] if initial else BOOT_NS
+        after_ns = boots[min(place, len(boots) - 1)] if initial else self._boot_ns(name)
         self.at(self.now_ns + max(0, after_ns - 3 * HOP_NS), partial(self._hello, worker))
+
+    def _boot_ns(self, name: str) -> int:
+        """How long a worker takes that is added later: as long as the first task of its node type waited for one."""
+        boots = self.recording.boots_ns.get(name)
+        runs = self.recording.runs.values()
+        arrivals = [r.arrival_ns for r in runs if any(kind.node_type == name for kind in r.run.kinds)]
+        if not boots or not arrivals:
+            return BOOT_NS
+        waited_ns = self._started_ns + boots[0] - min(arrivals)
+        return min(waited_ns, BOOT_MAX_NS) if waited_ns > BOOT_NS // 4 else BOOT_NS
 
     def _hello(self, worker: VirtualWorker) -> None:
         worker.hello_ns = self.now_ns

@@ -14,11 +14,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from actors.digest import run_digest, state_digest
 from actors.protocol import limits
-from actors.protocol.errors import InternalError, UnknownMoment
+from actors.protocol.errors import ConfigurationError, InternalError, UnknownMoment
 from actors.protocol.moments import precise_moment
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
@@ -30,6 +31,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
+from runtime.units import datetime_to_ns
 
 
 class Moment(NamedTuple):
@@ -67,6 +69,33 @@ class Picture:
     runs: dict[int, RunPicture]
     policy: dict[str, Any]
     schedules: dict[str, dict[str, Any]]
+
+
+def history(state_dir: str | os.PathLike[str], until: int | datetime | None = None) -> Picture:
+    """What a state folder knew at a moment; an engine may run there.
+
+    Args:
+        state_dir: The state folder.
+        until: An LSN, or a time with a time zone; None is now.
+
+    Returns:
+        A picture: `lsn`, `at_ns`, `digest` of all of the state, `runs` by number (`run_id`, `name`, `state`, `counts`,
+        `created_ns`, `ended_ns`, `nodes`), `policy` and `schedules`.
+
+    Raises:
+        ConfigurationError: `until` is neither, or has no time zone. UnknownMoment: the log does not reach there.
+        InternalError: folding the log twice gave different states. StateFolderError, NotAStateFolder, NewerFormat,
+        LogCorrupt: the folder cannot be read.
+    """
+    if isinstance(until, datetime) and until.tzinfo is not None:
+        moment = Moment(wall_ns=datetime_to_ns(until))
+    elif type(until) is int:
+        moment = Moment(lsn=until)
+    elif until is None:
+        moment = NOW
+    else:
+        raise ConfigurationError(f"history: until must be an LSN or a time with a time zone, not {until!r:.60}")
+    return look(state_dir, (moment,)).pictures[0]
 
 
 class Look(NamedTuple):

@@ -131,6 +131,14 @@ def test_asyncio_workers_run_many_at_once() -> None:
         assert most_at_once(spans(simulation)) <= slots
 
 
+def test_a_worker_that_is_added_starts_as_slowly_as_the_first_of_its_like() -> None:
+    history = History(node_type(workers=2, workers_min=0))
+    no = history.tasks(100, 1)
+    history.ran(no, 0, 800, 10)
+    ((start, _),) = spans(Simulation(history.recording(), Setting()).run()).values()
+    assert abs(start - WALL_NS - 800 * MS) < 10 * MS
+
+
 @st.composite
 def recordings(draw: st.DrawFn) -> Recording:
     """Some graphs and maps with durations of 0 to 50 ms, some of them unknown, some failed."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import runtime
 from actors.digest import state_digest
 from actors.protocol import limits
-from actors.protocol.errors import InternalError, LogCorrupt, UnknownMoment
+from actors.protocol.errors import ConfigurationError, InternalError, LogCorrupt, UnknownMoment
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from actors.scheduler import Scheduler
@@ -146,6 +148,18 @@ def test_damage_is_refused_as_by_a_recovery(tmp_path: Path) -> None:
     segment.write_bytes(data)
     with pytest.raises(LogCorrupt):
         look(path)
+
+
+def test_the_public_word_takes_an_lsn_or_a_time(tmp_path: Path) -> None:
+    path = folder_of(tmp_path / "state", busy_log())
+    assert runtime.history(path, 2).lsn == 2
+    assert runtime.history(path).lsn == look(path).last_lsn
+    began = datetime.fromtimestamp(10**9, UTC)
+    (run,) = runtime.history(path, began + timedelta(seconds=2, milliseconds=100)).runs.values()
+    assert (run.run_id, run.state, run.nodes) == ("s-1", "running", b"\3\3\3\1")
+    for wrong in (datetime(2026, 1, 1), "now", True, 1.5):
+        with pytest.raises(ConfigurationError, match="an LSN or a time with a time zone"):
+            runtime.history(path, wrong)  # type: ignore[arg-type]
 
 
 def test_two_folds_that_differ_are_a_bug_that_names_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
