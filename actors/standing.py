@@ -49,6 +49,12 @@ class Standing:
             raise ProtocolError(f"record {lsn} holds a policy that is none: {broken.message}") from broken
         self.lsn = lsn
 
+    def as_logged(self, given: Mapping[str, Any] | None = None) -> Policy:
+        """The policy that the log tells of: of its latest record, or what the program had set, where that is known."""
+        if self._logged is not None:
+            return self._logged[0]
+        return self.policy if given is None else Policy.of(given, bounded=False)
+
     def settle(self, scheduler: Scheduler) -> None:
         """The log was read: what it says and what the program sets become one."""
         if self._logged is None:

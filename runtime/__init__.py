@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from runtime.scheduling import Scheduling as Scheduling
     from runtime.scheduling import SchedulingStatus as SchedulingStatus
     from runtime.scheduling import Share as Share
+    from runtime.storage.history import history as history
 
 __all__ = [
     "Asked",
@@ -86,6 +87,7 @@ __all__ = [
     "TaskRegistry",
     "TriggerRule",
     "errors",
+    "history",
 ]
 
 _HOME: Final = {
@@ -120,6 +122,7 @@ _HOME: Final = {
     "TaskHandle": "runtime.handle",
     "TaskRegistry": "runtime.registry",
     "TriggerRule": "actors.protocol.states",
+    "history": "runtime.storage.history",
 }
 
 

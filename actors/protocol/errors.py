@@ -207,6 +207,13 @@ class UniqueTaskOpen(CallerError):
     hint = "wait for the end of that run, then ask again"
 
 
+class UnknownMoment(CallerError):
+    """The log does not reach to this moment: it is before its first record that is kept, or after its last."""
+
+    code = "MS150"
+    hint = "name an LSN that the log still holds, or a time since its first record"
+
+
 class TaskFailed(MainspringError):
     """A task ended without success. Args: message, kind, type name, traceback text."""
 

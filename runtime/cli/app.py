@@ -16,7 +16,9 @@ from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
+from runtime.cli.history_options import add_history
 from runtime.cli.operations_options import add_operations, not_negative
+from runtime.cli.simulate_options import add_simulate
 
 Command = Callable[[argparse.Namespace, Console], Exit]
 
@@ -97,6 +99,8 @@ def parser() -> argparse.ArgumentParser:
         options.set_defaults(command=command)
     _add_control(commands)
     add_operations(commands)
+    add_history(commands)
+    add_simulate(commands)
     return top
 
 

@@ -39,16 +39,13 @@ def add_operations(commands: Any) -> None:
     """
     dead = _add(commands, "dead", _dead, "list what has failed for good, or show one dead letter in full", LETTERS_KEPT)
     dead.add_argument("letter", nargs="?", metavar="LETTER", help="id of a letter, to see its traceback and arguments")
-    dead.add_argument("--limit", type=_count, default=50, metavar="N", help="letters at most (default 50)")
+    dead.add_argument("--limit", type=positive_count, default=50, metavar="N", help="letters at most (default 50)")
     _add_filter(dead)
     for name, command, text in (
-        ("replay", _replay, "let dead letters run again"),
+        ("redrive", redrive, "let dead letters run again"),
         ("discard", _discard, "take dead letters from the list; their runs stay as they are"),
     ):
-        options = _add(commands, name, command, text, f"{NEEDS_ENGINE} {LETTERS_KEPT}")
-        options.add_argument("letter", nargs="*", metavar="LETTER", help="ids of letters; or a filter, or --all")
-        options.add_argument("--all", action="store_true", help="every letter there is")
-        _add_filter(options)
+        add_letters(_add(commands, name, command, text, f"{NEEDS_ENGINE} {LETTERS_KEPT}"))
     rerun = _add(commands, "rerun", _rerun, "run again what did not succeed of a run", NEEDS_ENGINE)
     rerun.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     drain = _add(commands, "drain", _drain, "pause scopes and wait until nothing of them runs", "`resume` ends it.")
@@ -72,11 +69,22 @@ def _add(commands: Any, name: str, command: Callable[..., Exit], text: str, more
     return options
 
 
+def add_letters(options: Any) -> None:
+    """Add what names dead letters: ids, a filter, or all.
+
+    Args:
+        options: The parser of a command.
+    """
+    options.add_argument("letter", nargs="*", metavar="LETTER", help="ids of letters; or a filter, or --all")
+    options.add_argument("--all", action="store_true", help="every letter there is")
+    _add_filter(options)
+
+
 def _add_filter(options: Any) -> None:
     options.add_argument("--handler", metavar="PATTERN", help="function or task's name, with * and ? as in a shell")
     options.add_argument("--kind", choices=KINDS, metavar="KIND", help=f"how it failed: {', '.join(KINDS)}")
     options.add_argument("--tenant", metavar="NAME", help="whose it is")
-    options.add_argument("--since", type=_since, metavar="WHEN", help="failed since: 90m, 2h, 1d, or an ISO 8601 time")
+    options.add_argument("--since", type=since, metavar="WHEN", help="failed since: 90m, 2h, 1d, or an ISO 8601 time")
     options.add_argument("--run", metavar="RUN", help="of this run only")
 
 
@@ -91,7 +99,7 @@ def filter_in(arguments: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _since(text: str) -> int:
+def since(text: str) -> int:
     """Nanoseconds since 1970. A time without a zone is one of this machine's."""
     age = _AGE.fullmatch(text)
     try:
@@ -117,7 +125,8 @@ def not_negative(text: str) -> float:
     return value
 
 
-def _count(text: str) -> int:
+def positive_count(text: str) -> int:
+    """A whole number from 1 on. Raises ArgumentTypeError: it is none."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError("must be 1 or more")
     return int(text)
@@ -141,7 +150,8 @@ def _each(what: str, arguments: argparse.Namespace, console: Console) -> Exit:
     )
 
 
-def _replay(arguments: argparse.Namespace, console: Console) -> Exit:
+def redrive(arguments: argparse.Namespace, console: Console) -> Exit:
+    """Let the dead letters run again that were named."""
     return _each("replay", arguments, console)
 
 

@@ -97,7 +97,8 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         report, writer = _recover(folder, replay, bool(config.get("salvage")))
         segments = [(info.no, info.first_lsn) for info in writer.segments()]
         persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS)
-        opened = {"pid": os.getpid(), "durability": config["durability"]}
+        opened = {"pid": os.getpid(), "durability": config["durability"], "node_types": node_types}
+        opened["policy"] = config.get("policy")
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
         runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
         known = {name for run in runs for name in folders(run)}

@@ -50,7 +50,7 @@ def test_dead_letters_are_seen_and_replayed(tmp_path: Path, capsys: pytest.Captu
         assert "in call_service" in text
         assert f'"{tmp_path / "up"}"' in text
         (tmp_path / "up").touch()
-        assert main(["replay", str(state), "morning/0"]) == Exit.OK
+        assert main(["redrive", str(state), "morning/0"]) == Exit.OK
         assert capsys.readouterr().out == "1 letter runs again\n"
         again = rt.handle("morning")
         assert again.wait(60) == RunState.SUCCEEDED
@@ -165,7 +165,7 @@ def test_a_drain_waits_for_the_engine_that_follows(
         (["dead", "STATE", "--limit", "0"], Exit.USAGE, "must be 1 or more"),
         (["dead", "STATE", "--kind", "bad"], Exit.USAGE, "invalid choice: 'bad'"),
         (["dead", "STATE", "nobody"], Exit.USAGE, "no dead letter 'nobody'"),
-        (["replay", "STATE"], Exit.USAGE, "one of the three"),
+        (["redrive", "STATE"], Exit.USAGE, "one of the three"),
         (["replay", "STATE", "s-1", "--all"], Exit.USAGE, "--all); one of the three"),
         (["replay", "STATE", "--all"], Exit.ENVIRONMENT, "no engine runs on"),
         (["rerun", "STATE", "s-1"], Exit.ENVIRONMENT, "no engine runs on"),

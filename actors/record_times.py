@@ -1,0 +1,99 @@
+"""When a record was written, as far as the record itself says.
+
+A log has no column of times: a submission says when it came, results say when they ended, by the worker's clock, and
+what leads from that clock to the wall clock stands in the record of the opening. A record that says nothing was written
+when the one before it was, or later.
+
+Times ascend but for two reasons: results are logged some milliseconds after they ended, and somebody may set the wall
+clock. So "as of a time" means: before the first record that tells of something later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from actors import kept
+from actors.once import HEAD_BYTES
+from actors.protocol.errors import ProtocolError
+from actors.protocol.records import Record, RecordType
+
+_TASKS_HEAD: Final = re.compile(rb'\["(?:[^"\\]|\\.)*",\d+,(\d+)')
+"""Session, number and time of a submission of tasks: the body behind it may be long."""
+_WALL_IN_HEAD: Final = 2
+_WALL_IN_DEBOUNCE: Final = 4
+
+
+class RecordTimes:
+    """Tells the times of the records of one log, which it must be shown in order."""
+
+    def __init__(self) -> None:
+        self.offset_ns = 0
+        """From the workers' clock to the wall clock, as of the latest opening."""
+
+    @staticmethod
+    def tells(record: Record) -> bool:
+        """Whether a record of this type says when it was written; most do."""
+        return record.type in _READERS
+
+    def at(self, record: Record) -> int | None:
+        """When it was written (wall clock, ns); None: it does not say. Raises ProtocolError: it cannot be read."""
+        reader = _READERS.get(record.type)
+        if reader is None:
+            return None
+        try:
+            return reader(self, record.payload)
+        except (KeyError, ValueError, TypeError, IndexError) as broken:
+            raise ProtocolError(f"record {record.lsn} of type {record.type} does not fit: {broken!r}") from broken
+
+
+def _submitted(times: RecordTimes, payload: bytes) -> int | None:
+    if payload[:1] == b"G":
+        length = int.from_bytes(payload[1:5], "little")
+        return int(orjson.loads(payload[5 : 5 + length])[_WALL_IN_HEAD])
+    found = _TASKS_HEAD.match(payload, 1)
+    return int(found[1]) if found else int(orjson.loads(payload[1:])[_WALL_IN_HEAD])
+
+
+def _completed(times: RecordTimes, payload: bytes) -> int | None:
+    _, groups = orjson.loads(payload)
+    return max((times.offset_ns + started_ns + ends[-1] for *_, started_ns, ends in groups), default=None)
+
+
+def _opened(times: RecordTimes, payload: bytes) -> int | None:
+    opened = orjson.loads(payload)
+    times.offset_ns = opened["wall_ns"] - opened["now_ns"]
+    return int(opened["wall_ns"])
+
+
+def _debounced(times: RecordTimes, payload: bytes) -> int | None:
+    length = int.from_bytes(payload[:HEAD_BYTES], "little")
+    return int(orjson.loads(payload[HEAD_BYTES : HEAD_BYTES + length])[_WALL_IN_DEBOUNCE])
+
+
+def _dead(times: RecordTimes, payload: bytes) -> int | None:
+    return None if payload[:1] == kept.MARK else int(orjson.loads(payload)[3])
+
+
+def _column(place: int) -> Callable[[RecordTimes, bytes], int | None]:
+    return lambda times, payload: int(orjson.loads(payload)[place])
+
+
+def _rates(times: RecordTimes, payload: bytes) -> int | None:
+    return int(orjson.loads(payload)["wall_ns"])
+
+
+_READERS: Final[dict[int, Callable[[Any, bytes], int | None]]] = {
+    int(RecordType.SUBMITTED): _submitted,
+    int(RecordType.COMPLETED): _completed,
+    int(RecordType.ATTEMPT): _column(6),
+    int(RecordType.OPENED): _opened,
+    int(RecordType.RATES): _rates,
+    int(RecordType.PRIORITY): _column(3),
+    int(RecordType.DEBOUNCE): _debounced,
+    int(RecordType.DEAD): _dead,
+    int(RecordType.LENT): _column(2),
+}
