@@ -84,11 +84,13 @@ def parser() -> argparse.ArgumentParser:
     for name, command, text in (
         ("status", _status, "what runs, what waits, and who owns the state folder"),
         ("schedules", _schedules, "what runs again and again, when next, and how it went"),
-        ("verify", _verify, "walk the log of a state folder and check every record"),
+        ("verify", _verify, "check every record of a state folder, and that what it refers to is there"),
     ):
         options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}. Changes nothing.")
         options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
         options.add_argument("--json", action="store_true", help="one JSON object instead of text")
+        if command is _verify:
+            options.add_argument("--salvage", type=Path, metavar="NEW", help="write what can be kept into a new folder")
         options.epilog = KEPT
         options.set_defaults(command=command)
     _add_control(commands)
@@ -215,7 +217,7 @@ def _status(arguments: argparse.Namespace, console: Console) -> Exit:
 def _verify(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.verify import show_verify  # lazy: each command loads what it needs
 
-    return show_verify(arguments.state, console, as_json=arguments.json)
+    return show_verify(arguments.state, console, as_json=arguments.json, salvage=arguments.salvage)
 
 
 def _schedules(arguments: argparse.Namespace, console: Console) -> Exit:

@@ -145,6 +145,11 @@ class LogReader:
     def __iter__(self) -> Iterator[Record]:
         return self._records
 
+    @property
+    def lost(self) -> int:
+        """Grows whenever records are found to be missing before the one that was given out last."""
+        return len(self._seen.gaps) + self._seen.known_gaps
+
     def report(self) -> RecoveryReport:
         """What was found. Raises ProtocolError before the iteration ended by itself."""
         if not self._complete:
