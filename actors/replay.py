@@ -19,6 +19,7 @@ import orjson
 from actors import admission, batching, calls, kept, once, outcomes, reclass, revival, timetable, wave
 from actors.cancels import cancel_orphans
 from actors.growth import attach_spawned
+from actors.imported import Incoming
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.protocol import messages as msg
@@ -46,6 +47,7 @@ class Replay:
         self.opened: dict[str, Any] = {}
         self.counted: Counter[int] = Counter()
         self._offset_ns = 0
+        self.incoming = Incoming()
 
     def fold(self, record: Record) -> None:
         """Fold one record. Raises ProtocolError when it does not fit what came before."""
@@ -75,6 +77,7 @@ class Replay:
             What was found (counts), and the effects to carry out, the first of which logs that the engine opened.
         """
         scheduler = self.scheduler
+        self.incoming = Incoming()
         scheduler.set_time(now_ns, wall_ns)
         scheduler.lsn = max(scheduler.lsn, next_lsn - 1)
         scheduler.log(
@@ -298,6 +301,9 @@ class Replay:
             self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
             revival.enter(self.scheduler, run, what, nodes, asker)
 
+    def _imported(self, record: Record) -> None:
+        self.incoming.take(self.scheduler, record.payload, record.lsn, self._accept_node_types)
+
     _on: Final[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,
         int(RecordType.COMPLETED): _completed,
@@ -314,4 +320,5 @@ class Replay:
         int(RecordType.SCHEDULE): _schedule,
         int(RecordType.DEBOUNCE): _debounced,
         int(RecordType.DEAD): _dead,
+        int(RecordType.IMPORTED): _imported,
     }

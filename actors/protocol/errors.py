@@ -247,6 +247,13 @@ class WorkflowFileError(CallerError):
     hint = "correct the file at the place named"
 
 
+class ExportFileError(CallerError):
+    """A file of exported runs is malformed, of a version that cannot be read, or does not fit the folder."""
+
+    code = "MS141"
+    hint = "nothing was imported; correct the file, or export it again"
+
+
 # --- environment ------------------------------------------------------------------------------------------------
 
 

@@ -116,7 +116,7 @@ def look_up(sieve: Sieve, store: BlobStore) -> Blobs:
         if name.partition("/")[0] in kept:
             found.sound[name] = "a graph"
     for run in (*book.live.values(), *book.finished.values()):
-        for place, wire in _values(run):
+        for place, wire in stored_values(run):
             for ref in blobs_in(wire, lambda ref: _content(store, ref)):
                 if ref.name not in found.sound:
                     _judge(store, ref, f"{place} of run {run.key}", found)
@@ -173,7 +173,7 @@ def _told(sieve: Sieve, reader: LogReader, blobs: Blobs, folder: StateFolder) ->
     )
 
 
-def _values(run: Run) -> Iterator[tuple[str, Any]]:
+def stored_values(run: Run) -> Iterator[tuple[str, Any]]:
     """The wire values that a run holds, and what each is."""
     items = run.items or ()
     for node, item in enumerate(items):

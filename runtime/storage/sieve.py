@@ -95,6 +95,7 @@ class Sieve:
     def lost_runs(self) -> list[int]:
         """Numbers of runs of which there are records, but no beginning, and that were not let go."""
         book = self.scheduler.book
+        self.lost.update(dict.fromkeys(self.replay.incoming.lost))
         return [no for no in self.lost if no not in book.live and no not in book.finished and no not in self._released]
 
     def _load(self, name: str) -> Any:
