@@ -23,7 +23,7 @@ from actors.imported import Incoming
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.protocol import messages as msg
-from actors.protocol.errors import ProtocolError
+from actors.protocol.errors import NewerFormat, ProtocolError
 from actors.protocol.graph import GraphColumns, decode
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
@@ -34,6 +34,7 @@ from actors.state_column import BACKOFF, CANCELLED, CANCELLING, LEASED, PARKED, 
 from actors.timing import keep_frame
 
 _GRAPH_HEAD = 5
+_KNOWN_TYPES: Final = frozenset(map(int, RecordType))
 
 
 class Replay:
@@ -50,12 +51,19 @@ class Replay:
         self.incoming = Incoming()
 
     def fold(self, record: Record) -> None:
-        """Fold one record. Raises ProtocolError when it does not fit what came before."""
+        """Fold one record.
+
+        Raises:
+            ProtocolError: It does not fit what came before.
+            NewerFormat: Its type is not known: to pass over it would lose what it tells.
+        """
         self.scheduler.lsn = record.lsn
         self.records += 1
         self.counted[record.type] += 1
         handler = self._on.get(record.type)
         if handler is None:
+            if record.type not in _KNOWN_TYPES:
+                raise NewerFormat(f"record {record.lsn} has type {record.type}, which this version does not know")
             return
         try:
             handler(self, record)

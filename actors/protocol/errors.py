@@ -290,6 +290,13 @@ class NewerFormat(StateFolderError):
     hint = "open it with the version that wrote it, or newer"
 
 
+class OlderFormat(StateFolderError):
+    """A record has a form that this version of Mainspring does not read any more."""
+
+    code = "MS219"
+    hint = "export the folder with a version that reads it, and import that"
+
+
 class LogCorrupt(EnvironmentFault):
     """The log is damaged before its tail. Args: message, segment, offset."""
 
