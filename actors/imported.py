@@ -1,7 +1,7 @@
 """Runs that come from elsewhere: the lines of `actors.exported` in IMPORTED records become runs of this log.
 
-    {"run": number, "lines": [...]} ... ──► a run is built when its "end" is there
-    {"commit": [first, last]}           ──► the runs with these numbers are entered, all of them or none
+    "L" | u64 number of the run | u8 1: it begins here | JSON list of lines     ──► kept until the commit
+    "C" | u64 first number | u64 last one     ──► the runs with these numbers are made and entered, all of them or none
 
 Until the commit nothing is known of them: an import that was cut short leaves records that mean nothing. Numbers are
 given by who writes the records, above all that were given before.
@@ -9,7 +9,8 @@ given by who writes the records, above all that were given before.
 Who imports has `refuses` set: lines that do not make a run raise ProtocolError, KeyError and their kind, and nothing is
 entered. Who reads a log finds such lines only where a part of them was lost; that run is lost, and the others are not.
 
-Invariant: a run that was entered is one that `Run.check_invariants` accepts.
+Invariant: a run that was entered is one that `Run.check_invariants` accepts. Known limit: while a run is made, its
+lines are objects, about a KiB a node.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -39,7 +41,26 @@ if TYPE_CHECKING:
 Accept = Callable[[list[dict[str, Any]]], None]
 _NUMBERS: Final[dict[str, int]] = {name: number for number, name in enumerate(STATES)}
 _FRAME_NODES: Final = 4096
+_PLAIN_FIELDS: Final = frozenset(
+    ("after", "argument", "ended_ns", "id", "kind", "node", "parents", "pid", "result", "run", "started_ns", "state")
+    + ("task", "type")
+)
+"""What a node that succeeded usually has."""
 _INDEX: Final = "I"
+LINES: Final = b"L"
+COMMIT: Final = b"C"
+_LINES_HEAD: Final = Struct("<cQB")
+_COMMIT: Final = Struct("<cQQ")
+
+
+def lines_payload(no: int, begins: bool, lines: Sequence[bytes]) -> bytes:
+    """A record with some lines of a run. `begins`: the first ones."""
+    return _LINES_HEAD.pack(LINES, no, begins) + b"[" + b",".join(lines) + b"]"
+
+
+def commit_payload(first_no: int, last_no: int) -> bytes:
+    """The record with which runs count."""
+    return _COMMIT.pack(COMMIT, first_no, last_no)
 
 
 class Incoming:
@@ -53,20 +74,19 @@ class Incoming:
     def __init__(self) -> None:
         self.refuses = False
         self.lost: list[int] = []
-        self._lines: dict[int, list[dict[str, Any]]] = {}
+        self._lines: dict[int, list[bytes]] = {}
         self._lsn: dict[int, int] = {}
 
     def take(self, scheduler: Scheduler, payload: bytes, lsn: int, accept: Accept) -> None:
         """Take an IMPORTED record. `accept` makes sure that node types have queues."""
-        data = orjson.loads(payload)
-        if "commit" not in data:
-            no, lines = data["run"], data["lines"]
-            if lines[0]["type"] == "run":
+        if payload[:1] == LINES:
+            _, no, begins = _LINES_HEAD.unpack_from(payload)
+            if begins:
                 self._lines[no], self._lsn[no] = [], lsn
-            self._lines.setdefault(no, []).extend(lines)
+            self._lines.setdefault(no, []).append(payload)
             return
-        first, last = data["commit"]
-        built: list[Run] = []
+        _, first, last = _COMMIT.unpack(payload)
+        built: list[tuple[Run, dict[str, Any]]] = []
         for no in range(first, last + 1):
             try:
                 built.append(self._built(scheduler, no, accept))
@@ -74,21 +94,21 @@ class Incoming:
                 if self.refuses:
                     raise
                 self.lost.append(no)
-        for run in built:
-            _enter(scheduler, run, self._lines[run.no][0], lsn)
+        for run, head in built:
+            _enter(scheduler, run, head, lsn)
         scheduler.book.expect_no_at_least(last + 1)
         self._lines.clear()
         self._lsn.clear()
 
-    def _built(self, scheduler: Scheduler, no: int, accept: Accept) -> Run:
-        head, *lines = self._lines[no]
+    def _built(self, scheduler: Scheduler, no: int, accept: Accept) -> tuple[Run, dict[str, Any]]:
+        head, *lines = [line for part in self._lines[no] for line in orjson.loads(part[_LINES_HEAD.size :])]
         try:
             accept(head["kinds"])
             run = build(scheduler, no, head, lines, self._lsn[no])
             run.check_invariants()
         except (ArithmeticError, AssertionError, AttributeError) as broken:
             raise ProtocolError(f"run {head['run']!r} does not fit together: {broken}") from broken
-        return run
+        return run, head
 
 
 def build(scheduler: Scheduler, no: int, head: dict[str, Any], lines: Sequence[dict[str, Any]], lsn: int) -> Run:
@@ -166,15 +186,16 @@ def _facts(
     run: Run, head: dict[str, Any], nodes: Sequence[dict[str, Any]], stories: Sequence[dict[str, Any]], lsn: int
 ) -> None:
     """What few nodes have, and the story."""
+    few = [line for line in nodes if line["state"] != STATES[SUCCEEDED] or not line.keys() <= _PLAIN_FIELDS]
     for attribute, name in BY_NODE.items():
-        found = {line["node"]: line[name] for line in nodes if name in line}
+        found = {line["node"]: line[name] for line in few if name in line}
         if found:
             getattr(run.own_rare(), attribute).update(found)
     for attribute, name in BY_FLAG.items():
-        marked = [line["node"] for line in nodes if line.get(name)]
+        marked = [line["node"] for line in few if line.get(name)]
         if marked:
             getattr(run.own_rare(), attribute).update(marked)
-    for line in nodes:
+    for line in few:
         if "calls" in line:
             made = run.own_rare().calls[line["node"]] = Calls()
             made.nodes, made.digests, made.waits = (line["calls"][name] for name in ("nodes", "digests", "waits"))

@@ -10,6 +10,7 @@ but taken at once (`actors.wave`): the engine may have been on its way when it w
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
@@ -67,7 +68,7 @@ class Replay:
             return
         try:
             handler(self, record)
-        except (KeyError, ValueError, TypeError, IndexError) as broken:
+        except (LookupError, ValueError, TypeError, struct.error) as broken:
             raise ProtocolError(f"record {record.lsn} of type {record.type} does not fit: {broken!r}") from broken
 
     def finish(

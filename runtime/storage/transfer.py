@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 import orjson
 
 from actors.exported import FORM_VERSION, lines_of
+from actors.imported import commit_payload, lines_payload
 from actors.protocol import limits
 from actors.protocol.errors import (
     DiskFull,
@@ -171,13 +172,35 @@ def import_runs(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Transfe
             replay.fold(record)
         writer = LogWriter(folder.log, files, reader.report())
         try:
-            return _Import(replay, writer, store).take(lines)
+            return enter_runs(replay, writer, store, lines)
         except OSError as fault:
             if fault.errno in NO_SPACE:
                 raise DiskFull(f"no space in {folder.path}: {fault}") from fault
             raise StateFolderError(f"the runs cannot be imported: {fault}") from fault
-        finally:
-            writer.close()
+
+
+def enter_runs(replay: Replay, writer: LogWriter, store: BlobStore, lines: Iterable[bytes]) -> Transfer:
+    """Enter the runs of an export into a log, and close it.
+
+    Args:
+        replay: Has folded the log.
+        writer: Of the same log.
+        store: Where large values go.
+        lines: Of the file.
+
+    Raises:
+        ExportFileError, DuplicateRun, DiskFull, LogFailed: As `import_runs`. OSError: a blob cannot be written.
+    """
+    try:
+        done = _Import(replay, writer, store).take(lines)
+    except Exception:
+        writer.close()
+        raise
+    except BaseException:  # Ctrl-C, perhaps in the middle of a write: what is there now is as after a crash
+        writer.abandon()
+        raise
+    writer.close()
+    return done
 
 
 class _Import:
@@ -199,6 +222,7 @@ class _Import:
         self._claims: set[str] = set()
         self._missing: list[str] = []
         self._part = ""
+        self._begins = False
         self._line_no = 0
 
     def take(self, lines: Iterable[bytes]) -> Transfer:
@@ -213,7 +237,7 @@ class _Import:
         if self._before not in ("end", "export") or whole != self._expected:
             raise ExportFileError(f"the file ends early: {whole:,} of {self._expected:,} runs are in it")
         if self._runs:
-            self._write(orjson.dumps({"commit": [self._first_no, self._no - 1]}))
+            self._write(commit_payload(self._first_no, self._no - 1))
         book = self._replay.scheduler.book
         return Transfer(len(self._runs), self._nodes, self._blobs, tuple(self._missing), book.crowded)
 
@@ -251,6 +275,7 @@ class _Import:
         if self._before not in allowed:
             raise self._wrong(f"a line of type {type_!r} does not follow one of type {self._before!r}")
         if type_ == "run":
+            self._begins = True
             self._new_run(line)
         elif line["run"] != self._run:
             raise self._wrong(f"it belongs to run {line['run']!r}, among those of {self._run!r}")
@@ -258,8 +283,8 @@ class _Import:
         self._pending.append(text)
         self._pending_bytes += len(text)
         if type_ == "end" or len(self._pending) >= RECORD_LINES or self._pending_bytes >= RECORD_BYTES:
-            self._write(b'{"run":%d,"lines":[' % self._no + b",".join(self._pending) + b"]}")
-            self._pending, self._pending_bytes = [], 0
+            self._write(lines_payload(self._no, self._begins, self._pending))
+            self._pending, self._pending_bytes, self._begins = [], 0, False
         if type_ == "end":
             self._no += 1
 

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from actors.exported import BY_FLAG, BY_NODE, LEFT_OUT, OTHERWISE, lines_of
+from actors.imported import commit_payload, lines_payload
 from actors.protocol.errors import ProtocolError
 from actors.protocol.records import Record, RecordType
 from actors.rare import Rare
@@ -46,9 +47,9 @@ def records_from(runs: list[Lines], *, first_no: int = 1, part: int = 7, commit:
     payloads: list[bytes] = []
     for no, lines in enumerate(runs, first_no):
         parts = [lines[at : at + part] for at in range(0, len(lines), part)]
-        payloads += [orjson.dumps({"run": no, "lines": piece}) for piece in parts]
+        payloads += [lines_payload(no, not at, [*map(orjson.dumps, piece)]) for at, piece in enumerate(parts)]
     if commit:
-        payloads.append(orjson.dumps({"commit": [first_no, first_no + len(runs) - 1]}))
+        payloads.append(commit_payload(first_no, first_no + len(runs) - 1))
     return [Record(lsn, RecordType.IMPORTED, payload) for lsn, payload in enumerate(payloads, 1)]
 
 

@@ -11,18 +11,30 @@ from typing import Any
 
 import pytest
 
-from actors.protocol.errors import DuplicateRun, ExportFileError, PayloadUnreadable, StateFolderInUse, UnknownRun
+from actors.protocol.errors import (
+    DiskFull,
+    DuplicateRun,
+    ExportFileError,
+    PayloadUnreadable,
+    StateFolderInUse,
+    UnknownRun,
+)
 from actors.protocol.records import Record, RecordType
+from actors.replay import Replay
+from actors.scheduler import Scheduler
 from runtime import NodeType, Runtime
 from runtime.cli import main
 from runtime.cli.exits import Exit
+from runtime.mail.blobs import BlobStore
 from runtime.storage.contents import check_contents
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
 from runtime.storage.recovery import summarise
-from runtime.storage.transfer import export_runs, import_runs
+from runtime.storage.transfer import enter_runs, export_runs, import_runs
 from runtime.storage.wal import LogWriter
+from tests.sim.disk import FakeDisk, PowerCut
+from tests.sim.world import PLACE
 from tests.unit.storage import state_folders
 from tests.unit.storage.test_sieve import sifted
 from tests.unit.storage.worlds import records_midway, records_of
@@ -194,6 +206,66 @@ def test_an_import_that_was_cut_short_enters_nothing(state: Path, tmp_path: Path
     assert check_contents(tmp_path / "new").notes == (), "what the import had written went with the next start"
     import_runs(tmp_path / "new", lines)
     assert read(exported(tmp_path / "new"))[-1] == read(b"\n".join(lines))[-1]
+
+
+def import_onto(disk: FakeDisk, lines: list[bytes], blobs: Path) -> None:
+    """Import into a log on a simulated disk."""
+    reader = read_log(PLACE, disk)
+    replay = Replay(Scheduler([]))
+    for record in reader:
+        replay.fold(record)
+    writer = LogWriter(PLACE, disk, reader.report(), segment_bytes=2_000)
+    enter_runs(replay, writer, BlobStore(blobs), lines)
+
+
+def runs_on(disk: FakeDisk) -> int:
+    replay = Replay(Scheduler([]))
+    for record in read_log(PLACE, disk):
+        replay.fold(record)
+    return len(replay.scheduler.book.live) + len(replay.scheduler.book.finished)
+
+
+def new_disk(seed: int) -> FakeDisk:
+    disk = FakeDisk(seed)
+    disk.make_folder(PLACE.folder)
+    return disk
+
+
+def test_a_power_cut_at_any_operation_leaves_all_runs_or_none(tmp_path: Path) -> None:
+    log_of(tmp_path / "a", records_of(18))
+    lines = exported(tmp_path / "a").splitlines()
+    count = json.loads(lines[0])["runs"]
+    disk = new_disk(0)
+    import_onto(disk, lines, tmp_path)
+    assert runs_on(disk) == count
+    found = set()
+    for cut_at in range(1, disk.operations + 1):
+        for seed in range(3):
+            broken = new_disk(seed)
+            broken.cut_at = cut_at
+            with pytest.raises(PowerCut):
+                import_onto(broken, lines, tmp_path)
+            after = broken.after_power_cut(seed)
+            found.add(runs_on(after))
+            if not runs_on(after):
+                import_onto(after, lines, tmp_path)
+                assert runs_on(after) == count
+    assert found == {0, count}
+
+
+def test_a_full_disk_enters_nothing(tmp_path: Path) -> None:
+    log_of(tmp_path / "a", records_of(18))
+    lines = exported(tmp_path / "a").splitlines()
+    size = sum(map(len, lines))
+    for room in range(200, size, size // 20):
+        disk = new_disk(room)
+        disk.capacity = room
+        with pytest.raises(DiskFull):
+            import_onto(disk, lines, tmp_path)
+        disk.capacity = 10 * size
+        assert not runs_on(disk)
+        import_onto(disk, lines, tmp_path)
+        assert runs_on(disk) == json.loads(lines[0])["runs"]
 
 
 def test_a_key_stands_for_one_run(tmp_path: Path) -> None:
