@@ -138,6 +138,18 @@ class Keys:
         self.again.setdefault(session, []).append((seq, run, key))
         return session, seq
 
+    def by_run(self) -> dict[str, list[list[Any]]]:
+        """Keys that stand for each run, each with its end and digest."""
+        found: dict[str, list[list[Any]]] = {}
+        for key, entry in self._entries.items():
+            found.setdefault(entry.run, []).append([key, entry.until_ns, entry.digest])
+        return found
+
+    def holder(self, key: str) -> str | None:
+        """The run that a key stands for, if it is known."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.run
+
     def _put(self, key: str, entry: Entry) -> None:
         self._entries[key] = entry
         heappush(self._ends, (entry.until_ns, key))

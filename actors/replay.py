@@ -10,6 +10,7 @@ but taken at once (`actors.wave`): the engine may have been on its way when it w
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
@@ -19,10 +20,11 @@ import orjson
 from actors import admission, batching, calls, kept, once, outcomes, reclass, revival, timetable, wave
 from actors.cancels import cancel_orphans
 from actors.growth import attach_spawned
+from actors.imported import Incoming
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.protocol import messages as msg
-from actors.protocol.errors import ProtocolError
+from actors.protocol.errors import NewerFormat, ProtocolError
 from actors.protocol.graph import GraphColumns, decode
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
@@ -33,6 +35,7 @@ from actors.state_column import BACKOFF, CANCELLED, CANCELLING, LEASED, PARKED, 
 from actors.timing import keep_frame
 
 _GRAPH_HEAD = 5
+_KNOWN_TYPES: Final = frozenset(map(int, RecordType))
 
 
 class Replay:
@@ -46,18 +49,26 @@ class Replay:
         self.opened: dict[str, Any] = {}
         self.counted: Counter[int] = Counter()
         self._offset_ns = 0
+        self.incoming = Incoming()
 
     def fold(self, record: Record) -> None:
-        """Fold one record. Raises ProtocolError when it does not fit what came before."""
+        """Fold one record.
+
+        Raises:
+            ProtocolError: It does not fit what came before.
+            NewerFormat: Its type is not known: to pass over it would lose what it tells.
+        """
         self.scheduler.lsn = record.lsn
         self.records += 1
         self.counted[record.type] += 1
         handler = self._on.get(record.type)
         if handler is None:
+            if record.type not in _KNOWN_TYPES:
+                raise NewerFormat(f"record {record.lsn} has type {record.type}, which this version does not know")
             return
         try:
             handler(self, record)
-        except (KeyError, ValueError, TypeError, IndexError) as broken:
+        except (LookupError, ValueError, TypeError, struct.error) as broken:
             raise ProtocolError(f"record {record.lsn} of type {record.type} does not fit: {broken!r}") from broken
 
     def finish(
@@ -75,6 +86,7 @@ class Replay:
             What was found (counts), and the effects to carry out, the first of which logs that the engine opened.
         """
         scheduler = self.scheduler
+        self.incoming = Incoming()
         scheduler.set_time(now_ns, wall_ns)
         scheduler.lsn = max(scheduler.lsn, next_lsn - 1)
         scheduler.log(
@@ -298,6 +310,9 @@ class Replay:
             self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
             revival.enter(self.scheduler, run, what, nodes, asker)
 
+    def _imported(self, record: Record) -> None:
+        self.incoming.take(self.scheduler, record.payload, record.lsn, self._accept_node_types)
+
     _on: Final[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,
         int(RecordType.COMPLETED): _completed,
@@ -314,4 +329,5 @@ class Replay:
         int(RecordType.SCHEDULE): _schedule,
         int(RecordType.DEBOUNCE): _debounced,
         int(RecordType.DEAD): _dead,
+        int(RecordType.IMPORTED): _imported,
     }

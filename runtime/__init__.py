@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from runtime.host.scaling import ScaleStep as ScaleStep
     from runtime.letters import DeadLetter as DeadLetter
     from runtime.letters import DeadLetterDetails as DeadLetterDetails
+    from runtime.mail.versions import upcast as upcast
+    from runtime.mail.versions import versioned as versioned
     from runtime.protection import Breaker as Breaker
     from runtime.protection import RetryBudget as RetryBudget
     from runtime.registry import Task as Task
@@ -88,6 +90,8 @@ __all__ = [
     "TriggerRule",
     "errors",
     "history",
+    "upcast",
+    "versioned",
 ]
 
 _HOME: Final = {
@@ -123,6 +127,8 @@ _HOME: Final = {
     "TaskRegistry": "runtime.registry",
     "TriggerRule": "actors.protocol.states",
     "history": "runtime.storage.history",
+    "upcast": "runtime.mail.versions",
+    "versioned": "runtime.mail.versions",
 }
 
 

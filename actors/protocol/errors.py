@@ -254,6 +254,13 @@ class WorkflowFileError(CallerError):
     hint = "correct the file at the place named"
 
 
+class ExportFileError(CallerError):
+    """A file of exported runs is malformed, of a version that cannot be read, or does not fit the folder."""
+
+    code = "MS141"
+    hint = "nothing was imported; correct the file, or export it again"
+
+
 # --- environment ------------------------------------------------------------------------------------------------
 
 
@@ -288,6 +295,13 @@ class NewerFormat(StateFolderError):
 
     code = "MS204"
     hint = "open it with the version that wrote it, or newer"
+
+
+class OlderFormat(StateFolderError):
+    """A record has a form that this version of Mainspring does not read any more."""
+
+    code = "MS219"
+    hint = "export the folder with a version that reads it, and import that"
 
 
 class LogCorrupt(EnvironmentFault):

@@ -115,7 +115,7 @@ class GraphBuilder:
         """
         size = len(self)
         after_off, after = self._after_columns(size)
-        succ_off, succ = _successors(size, self._deps_off, self._deps, after_off, after)
+        succ_off, succ = successors(size, self._deps_off, self._deps, after_off, after)
         items = None
         if self._items_count:
             text = self._items + b"null," * (size - self._items_count)
@@ -156,7 +156,7 @@ class GraphBuilder:
             raise CycleError(f"the graph has a cycle: {shown}", names)
 
 
-def _successors(
+def successors(
     size: int, deps_off: array[int], deps: array[int], after_off: array[int] | None, after: array[int] | None
 ) -> tuple[array[int], array[int]]:
     """Turn the parent rows round (counting sort by parent): O(nodes + edges), about 0.1 us an edge."""

@@ -56,6 +56,8 @@ class RecordType(IntEnum):
     """Nodes that ended without success go again, or were discarded as dead letters."""
     LENT = 18
     """A task gave back its slot until what it called has ended; see `actors.calls`."""
+    IMPORTED = 22
+    """Runs that come from another folder, line by line; see `actors.imported`."""
 
 
 class Record(NamedTuple):

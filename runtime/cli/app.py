@@ -90,18 +90,34 @@ def parser() -> argparse.ArgumentParser:
     for name, command, text in (
         ("status", _status, "what runs, what waits, and who owns the state folder"),
         ("schedules", _schedules, "what runs again and again, when next, and how it went"),
-        ("verify", _verify, "walk the log of a state folder and check every record"),
+        ("verify", _verify, "check every record of a state folder, and that what it refers to is there"),
     ):
         options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}. Changes nothing.")
         options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
         options.add_argument("--json", action="store_true", help="one JSON object instead of text")
+        if command is _verify:
+            options.add_argument("--salvage", type=Path, metavar="NEW", help="write what can be kept into a new folder")
         options.epilog = KEPT
         options.set_defaults(command=command)
+    _add_transfer(commands)
     _add_control(commands)
     add_operations(commands)
     add_history(commands)
     add_simulate(commands)
     return top
+
+
+def _add_transfer(commands: Any) -> None:
+    options = commands.add_parser("export", help="write runs as JSON Lines", description="Write runs as JSON Lines.")
+    options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
+    options.add_argument("--run", action="append", default=[], metavar="ID", help="this run only; may be repeated")
+    options.add_argument("--output", type=Path, metavar="FILE", help="the file; else standard output")
+    options.set_defaults(command=_export)
+    options = commands.add_parser("import", help="enter the runs of an export", description="Enter exported runs.")
+    options.add_argument("state", type=Path, metavar="STATE", help="state folder, new or there, without an engine")
+    options.add_argument("--input", type=Path, metavar="FILE", help="the export; else standard input")
+    options.epilog = "All runs of the file are entered, or none. Unfinished ones go on when the folder is opened."
+    options.set_defaults(command=_import)
 
 
 def _add_control(commands: Any) -> None:
@@ -223,7 +239,19 @@ def _status(arguments: argparse.Namespace, console: Console) -> Exit:
 def _verify(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.verify import show_verify  # lazy: each command loads what it needs
 
-    return show_verify(arguments.state, console, as_json=arguments.json)
+    return show_verify(arguments.state, console, as_json=arguments.json, salvage=arguments.salvage)
+
+
+def _export(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.transfer import export_to  # lazy: each command loads what it needs
+
+    return export_to(arguments.state, arguments.run, arguments.output, console)
+
+
+def _import(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.transfer import import_from  # lazy: each command loads what it needs
+
+    return import_from(arguments.state, arguments.input, console)
 
 
 def _schedules(arguments: argparse.Namespace, console: Console) -> Exit:

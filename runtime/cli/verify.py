@@ -1,4 +1,8 @@
-"""`verify`: walks the log of a state folder and says whether it is sound. Reads only, also beside a running engine."""
+"""`verify`: says whether a state folder is sound, record by record and blob by blob, and what salvage would keep.
+
+Reads only, also beside a running engine. With `--salvage NEW` it writes what can be kept into a new folder; the old one
+is left as it is.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +12,39 @@ from pathlib import Path
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
+from runtime.storage.contents import Contents, check_contents
+from runtime.storage.rescue import RescueReport, rescue
 from runtime.storage.verify import VerifyReport, verify
 
 
-def show_verify(state: Path, console: Console, *, as_json: bool = False) -> Exit:
+def show_verify(state: Path, console: Console, *, as_json: bool = False, salvage: Path | None = None) -> Exit:
     """Check and print.
 
     Args:
         state: The state folder.
         console: Where to print.
         as_json: One JSON object instead of text.
+        salvage: A new folder for what can be kept.
 
     Returns:
-        OK when the log opens without salvage, ENVIRONMENT when it is damaged.
+        OK when nothing is damaged or missing, or what can be kept was salvaged; else ENVIRONMENT.
     """
-    report = verify(state)
-    console.say(json.dumps(report.to_json(), indent=2) if as_json else verify_lines(report))
-    return Exit.OK if report.sound else Exit.ENVIRONMENT
+    report, contents = verify(state), check_contents(state)
+    rescued = None if salvage is None else rescue(state, salvage)
+    sound = report.sound and not contents.problems
+    if as_json:
+        data = {**report.to_json(), "sound": sound, "opens": opens(report, contents), "contents": contents.to_json()}
+        if rescued is not None:
+            data["salvaged"] = rescued.to_json()
+        console.say(json.dumps(data, indent=2))
+    else:
+        lines = verify_lines(report, contents)
+        console.say(lines if rescued is None else [*lines[:-1], *rescue_lines(rescued)])
+    return Exit.OK if sound or rescued is not None else Exit.ENVIRONMENT
 
 
-def verify_lines(report: VerifyReport) -> list[str]:
-    """The report as text."""
+def verify_lines(report: VerifyReport, contents: Contents) -> list[str]:
+    """The reports as text."""
     log = report.log
     lines = [
         f"state folder   {report.path}",
@@ -38,8 +54,41 @@ def verify_lines(report: VerifyReport) -> list[str]:
     if report.record_types:
         kinds = ", ".join(f"{count:,} {name.lower()}" for name, count in report.record_types.items())
         lines.append(f"records        {kinds}")
-    lines += [f"note           {note}" for note in report.notes]
-    lines += [f"problem        {problem}" for problem in report.problems]
-    if report.sound:
+    lines += [f"runs           {_runs(contents)}", f"blobs          {_blobs(contents)}"]
+    lines += [f"note           {note}" for note in (*report.notes, *contents.notes)]
+    lines += [f"problem        {problem}" for problem in (*report.problems, *contents.problems)]
+    if report.sound and not contents.problems:
         return [*lines, "sound: opens as it is"]
-    return [*lines, "damaged: salvage=True opens it and reports what was dropped"]
+    lines.append(f"salvage keeps  {_kept(contents)}")
+    how = "opens, but not all of it can be read" if opens(report, contents) else "does not open as it is"
+    return [*lines, f"damaged: {how}; --salvage NEW writes what can be kept into a new folder"]
+
+
+def opens(report: VerifyReport, contents: Contents) -> bool:
+    """Whether an engine opens the folder as it is."""
+    return report.sound and not contents.records_unfit
+
+
+def rescue_lines(rescued: RescueReport) -> list[str]:
+    """What was salvaged, as text."""
+    copied = f"{counted(rescued.blobs_copied, 'blob')} of {counted(rescued.bytes_copied, 'byte')}"
+    return [f"salvaged into {rescued.target}: {_runs(rescued.contents)}, {copied}"]
+
+
+def _runs(contents: Contents) -> str:
+    lost = f", {contents.runs_lost:,} lost" if contents.runs_lost else ""
+    return f"{contents.runs_open:,} unfinished, {contents.runs_finished:,} finished{lost}"
+
+
+def _blobs(contents: Contents) -> str:
+    bad = ((len(contents.blobs_missing), "missing"), (len(contents.blobs_damaged), "damaged"))
+    return ", ".join([f"{contents.blobs_referred:,} referred to", *(f"{n:,} {what}" for n, what in bad if n)])
+
+
+def _kept(contents: Contents) -> str:
+    parts = [_runs(contents), f"{counted(contents.records_kept, 'record')}"]
+    if contents.records_dropped:
+        parts.append(f"without {counted(contents.records_dropped, 'record')} that would not fit")
+    if contents.nodes_again:
+        parts.append(f"{counted(contents.nodes_again, 'node')} would run again")
+    return "; ".join(parts)

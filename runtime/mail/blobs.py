@@ -126,6 +126,10 @@ class BlobStore:
             raise PayloadUnreadable(f"blob {name} is damaged: its checksum differs")
         return view
 
+    def path(self, name: str) -> Path:
+        """Where a blob of this name is, or would be. Raises PayloadUnreadable: it is no name of a blob."""
+        return self._path(name)
+
     def remove(self, names: Sequence[str]) -> None:
         """Remove single blobs, those of an encoding that was given up."""
         for name in names:

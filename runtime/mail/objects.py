@@ -1,6 +1,7 @@
 """Objects of the user's classes as nodes: dataclasses and named tuples.
 
     d   dataclass       class name, then name and node of each attribute
+    dv  the same, with a version    class name, name and version of its type, then as "d"; see `versions`
     nt  named tuple     class name, then the nodes of its items
 
 A dataclass is rebuilt **without calling** `__init__` or `__post_init__`: its attributes are put back as they were
@@ -20,6 +21,7 @@ from typing import Any
 
 from actors.protocol.errors import PayloadUnreadable
 from runtime.mail.refusal import Refused
+from runtime.mail.versions import TypeVersion, brought_up, version_of
 
 
 def is_dataclass_type(kind: type) -> bool:
@@ -69,14 +71,22 @@ def slots_of(kind: type) -> list[str]:
     return found
 
 
-def rebuild_dataclass(kind: Any, name: str, state: dict[str, Any]) -> Any:
-    """An instance with these attributes; no code of its class is called.
+def rebuild_dataclass(kind: Any, name: str, state: dict[str, Any], stored: TypeVersion | None = None) -> Any:
+    """An instance with these attributes, brought up to the version of its class; no code of the class is called.
+
+    Args:
+        kind: What was found under the name.
+        name: Of the class, as it was stored.
+        state: Its attributes, as they were stored.
+        stored: Name and version of its type, where it had one.
 
     Raises:
-        PayloadUnreadable: The class cannot hold them any more.
+        PayloadUnreadable: The class cannot hold them any more, or there is no way to its version.
     """
     if not (isinstance(kind, type) and is_dataclass_type(kind)):
         raise PayloadUnreadable(f"{name} was a dataclass when the value was stored")
+    if stored is not None or version_of(kind) is not None:
+        state = brought_up(kind, stored, state)
     try:
         value: Any = object.__new__(kind)
         held = getattr(value, "__dict__", None)

@@ -58,6 +58,7 @@ from runtime.mail.refusal import (
     key_step,
     refuse_large_without_store,
 )
+from runtime.mail.versions import TypeVersion, version_of
 
 WHOLE_ITEMS_MIN: Final = 8
 """From this length on a container is tried as a whole for plain content, before it is written item by item."""
@@ -239,7 +240,8 @@ class TreeWriter:
         if name is None:
             objects.check_dataclass(kind)
             name = self._names[kind] = name_of(kind)
-        head: list[Node] = ["d", name]
+        version = version_of(kind)
+        head: list[Node] = ["d", name] if version is None else ["dv", name, *version]
         attribute = ""
         try:
             for attribute, item in objects.attributes(value):
@@ -371,6 +373,7 @@ _READERS: Final[Mapping[str, Callable[[TreeReader, Node], Any]]] = MappingProxyT
         "ar": lambda r, n: _read_array(n[1], binascii.a2b_base64(n[2])),
         "n": lambda r, n: r.named(n[1]),
         "d": lambda r, n: objects.rebuild_dataclass(r.named(n[1]), n[1], dict(r.pairs(n, 2))),
+        "dv": lambda r, n: objects.rebuild_dataclass(r.named(n[1]), n[1], dict(r.pairs(n, 4)), TypeVersion(n[2], n[3])),
         "nt": lambda r, n: objects.rebuild_namedtuple(r.named(n[1]), n[1], r.items(n, 2)),
         "ns": lambda r, n: typed_numpy.read_scalar(n),
         "na": lambda r, n: typed_numpy.read_array(n),

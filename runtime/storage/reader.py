@@ -22,6 +22,7 @@ from struct import Struct
 from typing import Any, Final
 
 from actors.protocol.errors import LogCorrupt, NewerFormat, ProtocolError, StateFolderError
+from actors.protocol.forms import brought_up
 from actors.protocol.records import LSN_FIRST, RECORD_VERSION, Record, RecordType
 from runtime.storage.files import Files
 from runtime.storage.segment import (
@@ -129,7 +130,7 @@ class LogReader:
 
     Raises while iterating:
         LogCorrupt: Damage before the tail, unless salvage was asked for.
-        NewerFormat: A newer version wrote this log.
+        NewerFormat: A newer version wrote this log. OlderFormat: it holds a form that is not read any more.
     """
 
     def __init__(self, place: LogPlace, files: Files, *, salvage: bool = False, live: bool = False) -> None:
@@ -144,6 +145,11 @@ class LogReader:
 
     def __iter__(self) -> Iterator[Record]:
         return self._records
+
+    @property
+    def lost(self) -> int:
+        """Grows whenever records are found to be missing before the one that was given out last."""
+        return len(self._seen.gaps) + self._seen.known_gaps
 
     def report(self) -> RecoveryReport:
         """What was found. Raises ProtocolError before the iteration ended by itself."""
@@ -252,15 +258,16 @@ class LogReader:
             body = data[offset + CHECK_BYTES : stop]
             if check_of(body, seed) != check:
                 break
-            if version > RECORD_VERSION:
-                raise NewerFormat(f"record {lsn} has version {version}; this version reads up to {RECORD_VERSION}")
+            payload = body[RECORD_HEADER_BYTES - CHECK_BYTES :]
+            if version != RECORD_VERSION:
+                payload = _brought_up(lsn, type_, version, payload)
             offset = stop
             next_lsn += 1
             if type_ == mark:
-                next_lsn = self._pass_mark(lsn, body[RECORD_HEADER_BYTES - CHECK_BYTES :])
+                next_lsn = self._pass_mark(lsn, payload)
                 continue
             given += 1
-            yield new(Record, (lsn, type_, body[RECORD_HEADER_BYTES - CHECK_BYTES :]))
+            yield new(Record, (lsn, type_, payload))
         seen.next_lsn = next_lsn
         seen.records += given
         return offset
@@ -294,6 +301,13 @@ class LogReader:
         if found is not None:
             seen.next_lsn = found.lsn
         return stop
+
+
+def _brought_up(lsn: int, type_: int, version: int, payload: bytes) -> bytes:
+    """The payload of a record of another version, in the form that this version reads."""
+    if version > RECORD_VERSION:
+        raise NewerFormat(f"record {lsn} has version {version}; this version reads up to {RECORD_VERSION}")
+    return brought_up(lsn, type_, version, payload)
 
 
 def read_log(place: LogPlace, files: Files, *, salvage: bool = False, live: bool = False) -> LogReader:

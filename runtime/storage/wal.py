@@ -174,6 +174,11 @@ class LogWriter:
                 self._failed = self._failed or "the log is closed"
                 self._file.close()
 
+    def abandon(self) -> None:
+        """Close the file as it is, as a crash would: for whoever was interrupted, perhaps in the middle of a write."""
+        self._failed = self._failed or "the log was abandoned"
+        self._file.close()
+
     def _path(self, no: int) -> str:
         return f"{self._place.folder}/{segment_name(no)}"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.protocol import messages as msg
-from actors.protocol.errors import ProtocolError
+from actors.protocol.errors import NewerFormat, ProtocolError
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay, where
 from actors.run import TALLY_NODES_MIN
@@ -112,8 +112,10 @@ def test_a_record_that_does_not_fit_is_named() -> None:
         folded([Record(1, int(RecordType.SUBMITTED), b"T[1]")])
 
 
-def test_unknown_record_types_are_passed_over() -> None:
-    assert folded([Record(1, 200, b"from a newer version")]).lsn == 1
+def test_a_record_of_an_unknown_type_is_refused_rather_than_lost() -> None:
+    with pytest.raises(NewerFormat, match="record 1 has type 200"):
+        folded([Record(1, 200, b"from a newer version")])
+    assert folded([Record(1, RecordType.KIND, b"of an older one")]).lsn == 1
 
 
 def test_where() -> None:

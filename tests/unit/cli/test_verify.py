@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runtime.cli.verify import verify_lines
+from runtime.storage.contents import Contents
 from runtime.storage.reader import Gap, RecoveryReport
 from runtime.storage.verify import VerifyReport
 
@@ -13,14 +14,23 @@ def report(*, sound: bool, problems: tuple[str, ...] = (), notes: tuple[str, ...
 
 
 def test_a_sound_log() -> None:
-    lines = verify_lines(report(sound=True, notes=("something harmless",)))
+    lines = verify_lines(report(sound=True, notes=("something harmless",)), Contents(runs_open=1))
     assert "log            12 records in 0 segments" in lines
     assert "records        2 submitted, 10 completed" in lines
     assert "note           something harmless" in lines
+    assert "runs           1 unfinished, 0 finished" in lines
     assert lines[-1] == "sound: opens as it is"
 
 
 def test_a_damaged_log() -> None:
-    lines = verify_lines(report(sound=False, problems=("gap in 1.log at offset 64",)))
+    lines = verify_lines(report(sound=False, problems=("gap in 1.log at offset 64",)), Contents(runs_lost=2))
     assert "problem        gap in 1.log at offset 64" in lines
-    assert lines[-1].startswith("damaged: ")
+    assert "salvage keeps  0 unfinished, 0 finished, 2 lost; 0 records" in lines
+    assert lines[-1].startswith("damaged: does not open")
+
+
+def test_a_log_that_is_sound_beside_a_blob_that_is_not() -> None:
+    contents = Contents(problems=("blob a/b is missing: the result of node 0 of run a",), blobs_missing=("a/b",))
+    lines = verify_lines(report(sound=True), contents)
+    assert "blobs          0 referred to, 1 missing" in lines
+    assert lines[-1].startswith("damaged: opens, but not all of it can be read")

@@ -469,3 +469,17 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
         found = list(log)
         assert found == [Record(lsn, 3, b"%d" % lsn * 9) for lsn in range(1, len(found) + 1)]
         assert len(found) >= acknowledged
+
+
+def test_an_abandoned_log_is_as_after_a_crash() -> None:
+    disk = new_disk()
+    writer = open_writer(disk)
+    writer.write(records_from(1, 5), sync=False)
+    del disk.log[:]
+    writer.abandon()
+    writer.close()
+    assert disk.log == []
+    assert disk.files_open == 0
+    assert recover(disk)[1].next_lsn == 6
+    with pytest.raises(LogFailed, match="abandoned"):
+        writer.write(records_from(6, 1), sync=True)
