@@ -102,7 +102,10 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
         runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
         known = {name for run in runs for name in folders(run)}
-        blobs.sweep(known.__contains__)
+        if config.get(
+            "sweeps", True
+        ):  # the submissions of a program that goes on have files of which we do not know yet
+            blobs.sweep(known.__contains__)
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
         recovery = {**found, **_summary(report)}
         worker_config = {

@@ -21,7 +21,7 @@ class ProcessStarter:
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self._config = config
+        self._config = {**config, "sweeps": True}
         self._launcher = Launcher()
 
     @property
@@ -44,6 +44,7 @@ class ProcessStarter:
         except BaseException:
             ends.close()
             raise
+        self._config = {**self._config, "sweeps": False}  # from now on the program may have files on their way
         return ends
 
     def fileno(self) -> int:
