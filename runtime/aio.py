@@ -24,7 +24,7 @@ from typing import Any, Self, TypeVar
 from actors.protocol.errors import RuntimeClosed
 from runtime import views
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, attach, settled
-from runtime.aio_iterators import Ending, Pages
+from runtime.aio_iterators import EndingOrder, Pages
 from runtime.aio_operations import AsyncOperations
 from runtime.aio_schedule_calls import AsyncScheduleCalls
 from runtime.aio_submitter import AsyncSubmitter
@@ -162,7 +162,7 @@ class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
         Returns:
             The handles in the order in which they end.
         """
-        return Ending(self._client.reader, handles)
+        return EndingOrder(self._client.reader, handles)
 
     async def statistics(self) -> dict[str, Any]:
         """What the engine says of itself: its state, its log, its pools and workers."""

@@ -152,7 +152,7 @@ async def _items(feed: _Feed) -> AsyncGenerator[Any, None]:
     feed.end()
 
 
-class Ending(Generic[A]):
+class EndingOrder(Generic[A]):
     """Handles in the order in which they end.
 
     Args:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from actors.protocol.errors import GraphError, WaitsForCalls
+from actors.protocol.control_signals import WaitsForCalls
+from actors.protocol.errors import GraphError
 from actors.protocol.states import NodeState
 from actors.protocol.words import counted
 from runtime.flow import Flow

@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
 import orjson
 
 from actors.protocol import limits
-from actors.protocol.errors import (
-    AttemptCancelled,
-    AttemptTimeout,
-    GraphError,
-    RuntimeClosed,
-    TaskFailed,
-    WaitsForCalls,
-)
+from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, WaitsForCalls
+from actors.protocol.errors import GraphError, RuntimeClosed, TaskFailed
 from actors.protocol.words import counted
 
 if TYPE_CHECKING:

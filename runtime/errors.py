@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, ControlSignal, SkipNode, WaitsForCalls
 from actors.protocol.errors import (
-    AttemptCancelled,
-    AttemptTimeout,
     BreakerOpen,
     CallerError,
     ConfigurationError,
-    ControlSignal,
     CycleError,
     DiskFull,
     DuplicateNode,
@@ -46,7 +44,6 @@ from actors.protocol.errors import (
     QueueFull,
     RunBeingCancelled,
     RuntimeClosed,
-    SkipNode,
     StateFolderError,
     StateFolderInUse,
     TaskCancelled,
@@ -57,7 +54,6 @@ from actors.protocol.errors import (
     UnknownMoment,
     UnknownNodeType,
     UnknownRun,
-    WaitsForCalls,
     WaitTimeout,
     WorkflowFileError,
     WrongBatchResult,

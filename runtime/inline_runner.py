@@ -16,14 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import orjson
 
 from actors.protocol import messages as msg
-from actors.protocol.errors import (
-    AttemptCancelled,
-    AttemptTimeout,
-    ControlSignal,
-    PayloadError,
-    SkipNode,
-    WaitsForCalls,
-)
+from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, ControlSignal, SkipNode, WaitsForCalls
+from actors.protocol.errors import PayloadError
 from actors.protocol.kinds import Kind
 from actors.protocol.states import FailureKind
 from actors.run import Run

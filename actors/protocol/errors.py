@@ -7,7 +7,7 @@ The family says whose move it is:
 - `InternalError`: a bug of ours; please report it with the story that is printed.
 
 Codes are append-only. All classes survive pickling, because each keeps its constructor arguments in `args`.
-`ControlSignal` stands apart: it derives from `BaseException`, so that a handler's `except Exception` cannot swallow it.
+What the engine raises inside a handler is no error: `actors.protocol.control_signals`.
 """
 
 from __future__ import annotations
@@ -374,31 +374,3 @@ class ProtocolError(InternalError):
     """A message or record does not have the agreed form."""
 
     code = "MS903"
-
-
-# --- control signals --------------------------------------------------------------------------------------------
-
-
-class ControlSignal(BaseException):
-    """Base of what the engine raises inside a handler. Not an `Exception`, so that handlers do not swallow it."""
-
-
-class AttemptCancelled(ControlSignal):
-    """Raised inside a handler whose attempt was cancelled."""
-
-
-class AttemptTimeout(ControlSignal):
-    """Raised inside a handler whose attempt ran over its timeout."""
-
-
-class WaitsForCalls(ControlSignal):
-    """Raised inside a handler that needs the result of a call which has not ended: it is called again when it has.
-
-    `frame` is what its worker sends: the calls.
-    """
-
-    frame: bytes = b""
-
-
-class SkipNode(ControlSignal):
-    """Raise in a handler to end its node as *skipped*."""

@@ -20,16 +20,8 @@ from typing import Any, Final
 
 import orjson
 
-from actors.protocol.errors import (
-    AttemptCancelled,
-    AttemptTimeout,
-    CallerError,
-    ControlSignal,
-    PayloadError,
-    ProtocolError,
-    SkipNode,
-    WaitsForCalls,
-)
+from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, ControlSignal, SkipNode, WaitsForCalls
+from actors.protocol.errors import CallerError, PayloadError, ProtocolError
 from actors.protocol.places import unpacked
 from actors.protocol.states import FailureKind
 from actors.worker import STOP_KINDS, WorkerDesk, WorkGroup

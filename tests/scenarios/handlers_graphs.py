@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from actors.protocol.errors import SkipNode
+from actors.protocol.control_signals import SkipNode
 from runtime import NodeType, Runtime, TaskContext
 from tests.scenarios.handlers import note, wait_for
 

@@ -101,7 +101,7 @@ def test_claimed_leases_run_and_revoked_ones_do_not(shared: Rig) -> None:
         ("interrupt", "crash", "KeyboardInterrupt"),
         ("recurse", "error", "RecursionError"),
         ("exhaust", "memory", "MemoryError"),
-        ("skip", "skipped", "actors.protocol.errors.SkipNode"),
+        ("skip", "skipped", "actors.protocol.control_signals.SkipNode"),
         ("unstorable", "payload", "actors.protocol.errors.PayloadError"),
         ("return_generator", "error", "actors.protocol.errors.HandlerRefused"),
         ("generate", "error", "actors.protocol.errors.HandlerRefused"),
@@ -190,7 +190,7 @@ def test_a_stopped_attempt_takes_the_processes_that_it_started(shared: Rig) -> N
     assert all(Path(f"/proc/{pid}").exists() for pid in pids)
     shared.stop(first, CANCEL)
     failure = shared.outcome(first)
-    assert (failure["kind"], failure["type"]) == ("cancelled", "actors.protocol.errors.AttemptCancelled")
+    assert (failure["kind"], failure["type"]) == ("cancelled", "actors.protocol.control_signals.AttemptCancelled")
     assert shared.run("worker_pid", 1, shape="one") == [shared.pid]
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
     assert Path(f"/proc/{other}").exists(), "that of another attempt is left alone"

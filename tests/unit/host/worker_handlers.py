@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Generator
 from typing import Any
 
-from actors.protocol.errors import SkipNode
+from actors.protocol.control_signals import SkipNode
 from runtime.context import TaskContext
 from runtime.host.handlers import inside_worker
 from runtime.registry import TaskRegistry

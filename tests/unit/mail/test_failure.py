@@ -12,14 +12,8 @@ import orjson
 import pytest
 
 from actors.protocol import limits
-from actors.protocol.errors import (
-    AttemptTimeout,
-    CycleError,
-    PayloadError,
-    TaskCancelled,
-    TaskFailed,
-    TaskSkipped,
-)
+from actors.protocol.control_signals import AttemptTimeout
+from actors.protocol.errors import CycleError, PayloadError, TaskCancelled, TaskFailed, TaskSkipped
 from actors.protocol.states import FailureKind, NodeState
 from runtime.mail import failure as failures
 from runtime.mail.codec import Codec

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.protocol.errors import GraphError, PayloadError, TaskFailed, WaitsForCalls
+from actors.protocol.control_signals import WaitsForCalls
+from actors.protocol.errors import GraphError, PayloadError, TaskFailed
 from actors.protocol.states import NodeState
 from runtime.call_book import STRAY_MAX, Asked, CallBook, is_waiting
 from runtime.mail.codec import Codec

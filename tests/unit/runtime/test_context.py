@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.protocol.errors import AttemptCancelled, AttemptTimeout
+from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout
 from actors.worker import WorkGroup
 from runtime import TaskContext
 from runtime.host.attempts import deadline_of
