@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from runtime.scheduling import Scheduling as Scheduling
     from runtime.scheduling import SchedulingStatus as SchedulingStatus
     from runtime.scheduling import Share as Share
+    from runtime.storage.transfer import Transfer as Transfer
+    from runtime.storage.transfer import export_runs as export_runs
+    from runtime.storage.transfer import import_runs as import_runs
 
 __all__ = [
     "Asked",
@@ -86,8 +89,11 @@ __all__ = [
     "TaskContext",
     "TaskHandle",
     "TaskRegistry",
+    "Transfer",
     "TriggerRule",
     "errors",
+    "export_runs",
+    "import_runs",
     "upcast",
     "versioned",
 ]
@@ -123,7 +129,10 @@ _HOME: Final = {
     "TaskContext": "runtime.context",
     "TaskHandle": "runtime.handle",
     "TaskRegistry": "runtime.registry",
+    "Transfer": "runtime.storage.transfer",
     "TriggerRule": "actors.protocol.states",
+    "export_runs": "runtime.storage.transfer",
+    "import_runs": "runtime.storage.transfer",
     "upcast": "runtime.mail.versions",
     "versioned": "runtime.mail.versions",
 }
