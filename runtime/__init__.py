@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from runtime.scheduling import SchedulingStatus as SchedulingStatus
     from runtime.scheduling import Share as Share
     from runtime.storage.history import history as history
+    from runtime.storage.transfer import Transfer as Transfer
+    from runtime.storage.transfer import export_runs as export_runs
+    from runtime.storage.transfer import import_runs as import_runs
 
 __all__ = [
     "Asked",
@@ -87,9 +90,12 @@ __all__ = [
     "TaskContext",
     "TaskHandle",
     "TaskRegistry",
+    "Transfer",
     "TriggerRule",
     "errors",
+    "export_runs",
     "history",
+    "import_runs",
     "upcast",
     "versioned",
 ]
@@ -125,8 +131,11 @@ _HOME: Final = {
     "TaskContext": "runtime.context",
     "TaskHandle": "runtime.handle",
     "TaskRegistry": "runtime.registry",
+    "Transfer": "runtime.storage.transfer",
     "TriggerRule": "actors.protocol.states",
     "history": "runtime.storage.history",
+    "export_runs": "runtime.storage.transfer",
+    "import_runs": "runtime.storage.transfer",
     "upcast": "runtime.mail.versions",
     "versioned": "runtime.mail.versions",
 }

@@ -80,6 +80,9 @@ def export_runs(path: str | os.PathLike[str], out: IO[bytes], keys: Sequence[str
         out: Where to write.
         keys: Ids of runs, or of single tasks of a bundle, which is exported whole; all runs where there are none.
 
+    Returns:
+        How much was written, and which large values were not there.
+
     Raises:
         UnknownRun: One of them is not known; nothing was written.
         StateFolderError, LogCorrupt: The folder cannot be read. OSError: `out` cannot be written.
@@ -154,6 +157,9 @@ def import_runs(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Transfe
     Args:
         path: The folder; made where it is missing.
         lines: Of the file.
+
+    Returns:
+        How much was entered, and which large values the export lacked.
 
     Raises:
         ExportFileError: The lines are not an export that this version reads; the message names the line.
