@@ -95,9 +95,11 @@ def test_more_workers_make_it_shorter_as_far_as_the_graph_lets_them(
     was = simulated(state, capsys)["simulated"]
     one = simulated(state, capsys, "--workers", "1")["simulated"]
     many = simulated(state, capsys, "--workers", "default=64")["simulated"]
-    assert one["makespan_ns"] >= one["busy_ns"] > was["makespan_ns"] > many["makespan_ns"]
+    assert one["makespan_ns"] > was["makespan_ns"] > many["makespan_ns"]
+    assert one["makespan_ns"] >= one["busy_ns"], "one after the other"
     assert many["makespan_ns"] >= 6 * NAP_S * 10**9, "six layers follow each other"
-    assert one["pools"][0]["utilisation"] > 0.8
+    used = [found["pools"][0]["utilisation"] for found in (one, was, many)]
+    assert used == sorted(used, reverse=True)
 
 
 def test_a_quota_is_kept_and_one_that_is_taken_away_is_not(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
