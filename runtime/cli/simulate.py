@@ -92,5 +92,12 @@ def not_known(recording: Recording, simulation: Simulation) -> list[str]:
     ran = sum(1 for run in recording.runs.values() for end in run.ends if end)
     if ran and busy / ran < SHORT_NS:
         found.append("what the engine itself can do at most: tasks are short, and its own work is not simulated")
+    before = sum(data["workers_max"] for data in recording.node_types.values())
+    after = sum(data["workers_max"] for data in simulation.node_types.values())
+    if after > before:
+        found.append(
+            f"whether {counted(after, 'worker')} would find cores, memory and what else they share, as {before:,} did: "
+            "each task takes as long as it took"
+        )
     found.append("what a program would have submitted at another time, because results came at another time")
     return found

@@ -44,6 +44,9 @@ def test_what_it_cannot_know_is_said(state: Path, capsys: pytest.CaptureFixture[
     for part in ("how long 1 task would have taken", "how many workers 'default' had", "in which no engine ran"):
         assert part in text
     assert "tasks are short" in text
+    assert "would find cores" not in text
+    assert main(["simulate", str(state), "--workers", "7"]) == Exit.OK
+    assert "whether 7 workers would find cores, memory and what else they share, as 1 did" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["--quota=low=", "--rate=api=1:2:3", "--weight=a=1:2", "--workers=-1", "--share=x"])
