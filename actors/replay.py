@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar
 
 import orjson
 
@@ -298,7 +298,7 @@ class Replay:
             self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
             revival.enter(self.scheduler, run, what, nodes, asker)
 
-    _on: Final[dict[int, Callable[[Any, Record], None]]] = {
+    _on: ClassVar[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,
         int(RecordType.COMPLETED): _completed,
         int(RecordType.ATTEMPT): _attempt,
