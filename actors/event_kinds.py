@@ -3,8 +3,8 @@
 An event is derived from a record of the log (`actors.event_fold`), so it is as durable as what it tells of, and reading
 the log again gives the same events. What is not in the log is no event: that a node was queued, leased or started.
 
-Names of kinds are part of what programs rely on: append only. `BY_RECORD` says which record leads to which kinds; kinds
-in `FOLDED` follow from a record only together with the state of its run, so whoever wants them has the log folded.
+Names of kinds are part of what programs rely on: append only. `BY_RECORD` says which record leads to which kinds; those
+in `FOLDED_KINDS` follow from a record only together with the state of its run: whoever wants them has the log folded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Event(NamedTuple):
         lsn: The record of the log that tells of it.
         place: Its place among the events of that record, whoever reads, and whatever kinds are wanted of it.
         at_ns: When, on the wall clock of the engine (ns since 1970). Where the record has no time, that of one before.
-        kind: What happened, one of `KINDS`.
+        kind: What happened, one of `EVENT_KINDS`.
         run: The id of the run; None where it is about none.
         node: The number of the node in it; None where it is about all of it.
         node_id: The id that the flow gave the node, or its number as text; "" without a node.
@@ -45,7 +45,7 @@ class Event(NamedTuple):
     data: dict[str, Any] | None = None
 
 
-KINDS: Final[Mapping[str, str]] = MappingProxyType(
+EVENT_KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "engine.opened": "the state folder was opened",
         "node.cancel_asked": "its cancellation was accepted",
@@ -77,7 +77,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """All kinds and what they mean."""
 
-FOLDED: Final = frozenset(
+FOLDED_KINDS: Final = frozenset(
     {"node.cancelled", "node.replayed", "node.skipped", "run.cancelled", "run.failed", "run.succeeded"}
 )
 """Kinds that take the state of the run."""

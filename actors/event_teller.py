@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from actors.event_kinds import ENDED, FOLDED, Event
+from actors.event_kinds import ENDED, FOLDED_KINDS, Event
 from actors.event_names import changed, is_single, key_of, name_of, title_of
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
@@ -61,7 +61,7 @@ class EventTeller(Replay):
     ) -> None:
         super().__init__(new_scheduler(), load_blob)
         self.wanted = wanted
-        self.folds = not wanted.isdisjoint(FOLDED)
+        self.folds = not wanted.isdisjoint(FOLDED_KINDS)
         self.wall_ns = 0
         """The latest time that a record told."""
         self._find = find

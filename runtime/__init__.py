@@ -9,8 +9,9 @@ Reading order of the face: `config`, `protection` and `scheduling` (what can be 
 (tasks and their names), `flow` (graphs), `dispatch` and `calls` (from a call to a frame), `handle`, `outcome` and
 `views` (from the engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking face),
 `aio` (the asyncio face), `mapping` and `iterate` (map), `schedules` and `schedule_calls` (what runs again and again),
-`executor`, `letters` and `operations` (what an operator does). Below it: `host` (processes), `mail` (queues and
-values), `storage` (disk), `profile`, `bench`, `cli`.
+`event_calls` and the modules whose names begin with `event` (what happens), `executor`, `letters` and `operations`
+(what an operator does). Below it: `host` (processes), `mail` (queues and values), `storage` (disk), `profile`, `bench`,
+`cli`.
 
 Knows processes, disks and clocks. Decides nothing: that is what `actors` is for.
 """
@@ -21,6 +22,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from actors.event_kinds import EVENT_KINDS as EVENT_KINDS
+    from actors.event_kinds import Event as Event
     from actors.protocol.states import NodeState as NodeState
     from actors.protocol.states import RunState as RunState
     from actors.protocol.states import TriggerRule as TriggerRule
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from runtime.config import Retry as Retry
     from runtime.context import TaskContext as TaskContext
     from runtime.engine import Runtime as Runtime
+    from runtime.event_buffer import EventStatistics as EventStatistics
+    from runtime.event_stream import EventStream as EventStream
     from runtime.executor import Executor as Executor
     from runtime.flow import Flow as Flow
     from runtime.flow import Node as Node
@@ -60,6 +65,10 @@ __all__ = [
     "Breaker",
     "DeadLetter",
     "DeadLetterDetails",
+    "EVENT_KINDS",
+    "Event",
+    "EventStatistics",
+    "EventStream",
     "Executor",
     "Failed",
     "Flow",
@@ -95,6 +104,10 @@ _HOME: Final = {
     "Breaker": "runtime.protection",
     "DeadLetter": "runtime.letters",
     "DeadLetterDetails": "runtime.letters",
+    "EVENT_KINDS": "actors.event_kinds",
+    "Event": "actors.event_kinds",
+    "EventStatistics": "runtime.event_buffer",
+    "EventStream": "runtime.event_stream",
     "Executor": "runtime.executor",
     "Failed": "runtime.batch",
     "Flow": "runtime.flow",

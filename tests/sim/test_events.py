@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from actors.event_fold import EventFold
-from actors.event_kinds import BY_RECORD, FOLDED, KINDS, Event
+from actors.event_kinds import BY_RECORD, EVENT_KINDS, FOLDED_KINDS, Event
 from actors.event_names import key_of
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
@@ -24,8 +24,8 @@ from tests.sim.world import PLACE, World
 
 pytestmark = pytest.mark.slow
 
-ALL = frozenset(KINDS)
-TOLD = ALL - FOLDED
+ALL = frozenset(EVENT_KINDS)
+TOLD = ALL - FOLDED_KINDS
 _NODE_ENDS = {"node.succeeded": 3, "node.failed": 4, "node.cancelled": 5, "node.skipped": 6}
 _RUN_ENDS = {"run.succeeded", "run.failed", "run.cancelled"}
 

@@ -8,14 +8,14 @@ import orjson
 import pytest
 
 from actors.event_fold import EventFold
-from actors.event_kinds import BY_RECORD, FOLDED, KINDS, Event
+from actors.event_kinds import BY_RECORD, EVENT_KINDS, FOLDED_KINDS, Event
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.records import Record, RecordType
 from actors.scheduler import Scheduler
 from tests.unit.actors.rig import Rig, kind
 
-ALL = frozenset(KINDS)
+ALL = frozenset(EVENT_KINDS)
 GONE = 77
 """A run that the log knows nothing of."""
 
@@ -173,7 +173,7 @@ def test_every_type_of_record_is_told(type_: RecordType) -> None:
 def test_the_table_of_records_names_every_kind() -> None:
     assert set(BY_RECORD) == set(RecordType)
     assert frozenset().union(*BY_RECORD.values()) == ALL
-    assert FOLDED < ALL
+    assert FOLDED_KINDS < ALL
 
 
 def test_unknown_types_of_records_tell_nothing() -> None:
