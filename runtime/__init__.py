@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from actors.protocol.states import RunState as RunState
     from actors.protocol.states import TriggerRule as TriggerRule
     from runtime.aio import AsyncRuntime as AsyncRuntime
+    from runtime.aio_events import AsyncEventStream as AsyncEventStream
     from runtime.batch import Batch as Batch
     from runtime.batch import Failed as Failed
     from runtime.called import Asked as Asked
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Asked",
+    "AsyncEventStream",
     "AsyncRuntime",
     "Batch",
     "Breaker",
@@ -99,6 +101,7 @@ __all__ = [
 
 _HOME: Final = {
     "Asked": "runtime.called",
+    "AsyncEventStream": "runtime.aio_events",
     "AsyncRuntime": "runtime.aio",
     "Batch": "runtime.batch",
     "Breaker": "runtime.protection",

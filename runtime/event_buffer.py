@@ -103,13 +103,18 @@ class EventBuffer:
         """Events that wait to be taken."""
         return len(self._waiting) - self._at + len(self._latest)
 
+    @property
+    def is_patient(self) -> bool:
+        """Whether what is held may be taken before more is read."""
+        return self._when_full == "block"
+
     def fill(self, upto_lsn: int | None) -> bool:
         """Read on, if that is needed; whether something is held.
 
         Raises:
             SubscriberTooSlow: By its policy. CursorTooOld: The log went on without it.
         """
-        if self._when_full == "block":
+        if self.is_patient:
             if not self.held:
                 self._waiting, self._at = self.reader.read(upto_lsn), 0
                 self.read += len(self._waiting)

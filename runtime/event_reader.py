@@ -39,6 +39,7 @@ class EventReader:
             self._tail = LogTail(folder.log)
             self._blobs = BlobStore(folder.blobs_path, fsync=False)
         self._wanted = wanted
+        self._unclocked = 0
         self._matches = wanted.matcher() if wanted.looks_at_each else None
         self._from_ns = 0
         try:
@@ -77,6 +78,9 @@ class EventReader:
         Raises:
             CursorTooOld: What comes next was removed before it was read. LogCorrupt: the log is damaged there.
         """
+        if self._unclocked:  # not at the opening: it may look through the log
+            self._fold.set_clock(*self._tail.clock_at(self._unclocked - 1))
+            self._unclocked = 0
         events, matches = self._fold.events, self._matches
         while records := self._tail.read(upto_lsn):
             found = [event for record in records for event in events(record)]
@@ -101,8 +105,7 @@ class EventReader:
         """What makes events of records from this one on."""
         tail = self._tail
         fold = EventFold(self._wanted.kinds, tail.submission, tail.below, self._blobs.open, begins=start <= first)
-        if start > first:
-            fold.set_clock(*tail.clock_at(start - 1))
+        self._unclocked = start if start > first else 0
         return fold
 
     def _since_then(self, found: list[Event]) -> list[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from runtime import Event, Flow, NodeType, Runtime
+from runtime import AsyncRuntime, Event, Flow, NodeType, Runtime
 from runtime.errors import ConfigurationError, CursorBeyondEnd, SubscriberTooSlow
 from tests.scenarios.processes import OwnFamily, kill
 from tests.scenarios.waiting import await_gone, until
@@ -172,3 +173,35 @@ def test_a_stream_that_nobody_holds_any_more_is_not_watched_for(state_dir: Path)
     with opened(state_dir) as rt:
         rt.events("run.failed")
         until(lambda: not rt._client.horizon._watchers, "the end of the watching")
+
+
+def test_events_for_asyncio(state_dir: Path) -> None:
+    asyncio.run(events_for_asyncio(state_dir))
+
+
+async def events_for_asyncio(state_dir: Path) -> None:
+    async with AsyncRuntime(state_dir, node_types=[NodeType("default", workers=2)]) as rt:
+        async with rt.events("run.*") as events, rt.events("run.*") as never:
+            handles = [await rt.submit(abs, -n) for n in range(20)]
+            waiting = asyncio.ensure_future(events.get())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            ended: set[str | None] = set()
+            async for event in events:
+                if event.kind == "run.succeeded":
+                    ended.add(event.run)
+                if len(ended) == 20:
+                    break
+            assert ended == {handle.run_id for handle in handles}
+            assert events.statistics().delivered == 40, "a wait that was cancelled takes nothing with it"
+            assert never.statistics().delivered == 0
+        for handle in handles:
+            await handle
+        whole = [event async for event in rt.events("run.*", since="begin", follow=False)]
+        assert len(whole) == 40
+        sizes = [len(b) async for b in rt.events("run.*", since="begin", follow=False).batches(30, window=0.01)]
+        assert sizes == [30, 10]
+        last = rt.events("run.failed")
+        assert await last.get(0.0) is None
+        waiting = asyncio.ensure_future(last.get())
+    assert await waiting is None, "the runtime is closed"
