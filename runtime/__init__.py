@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from actors.protocol.states import TriggerRule as TriggerRule
     from runtime.aio import AsyncRuntime as AsyncRuntime
     from runtime.aio_events import AsyncEventStream as AsyncEventStream
+    from runtime.aio_subscription import AsyncSubscription as AsyncSubscription
     from runtime.batch import Batch as Batch
     from runtime.batch import Failed as Failed
     from runtime.called import Asked as Asked
@@ -58,11 +59,13 @@ if TYPE_CHECKING:
     from runtime.scheduling import Scheduling as Scheduling
     from runtime.scheduling import SchedulingStatus as SchedulingStatus
     from runtime.scheduling import Share as Share
+    from runtime.subscription import Subscription as Subscription
 
 __all__ = [
     "Asked",
     "AsyncEventStream",
     "AsyncRuntime",
+    "AsyncSubscription",
     "Batch",
     "Breaker",
     "DeadLetter",
@@ -91,6 +94,7 @@ __all__ = [
     "Scheduling",
     "SchedulingStatus",
     "Share",
+    "Subscription",
     "Task",
     "TaskContext",
     "TaskHandle",
@@ -103,6 +107,7 @@ _HOME: Final = {
     "Asked": "runtime.called",
     "AsyncEventStream": "runtime.aio_events",
     "AsyncRuntime": "runtime.aio",
+    "AsyncSubscription": "runtime.aio_subscription",
     "Batch": "runtime.batch",
     "Breaker": "runtime.protection",
     "DeadLetter": "runtime.letters",
@@ -131,6 +136,7 @@ _HOME: Final = {
     "Scheduling": "runtime.scheduling",
     "SchedulingStatus": "runtime.scheduling",
     "Share": "runtime.scheduling",
+    "Subscription": "runtime.subscription",
     "Task": "runtime.registry",
     "TaskContext": "runtime.context",
     "TaskHandle": "runtime.handle",

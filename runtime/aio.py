@@ -22,7 +22,7 @@ from typing import Any, Self, TypeVar
 
 from actors.protocol.errors import RuntimeClosed
 from runtime import views
-from runtime.aio_events import AsyncEventCalls
+from runtime.aio_event_calls import AsyncEventCalls
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, attach, settled
 from runtime.aio_operations import AsyncOperations
 from runtime.aio_schedule_calls import AsyncScheduleCalls

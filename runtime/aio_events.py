@@ -8,20 +8,18 @@ Concurrency: one task reads a stream; everything is called from the loop's threa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from actors.event_kinds import Event
-from actors.protocol.errors import MainspringError, SubscriberTooSlow
-from runtime.aio_handle import AsyncHandle
+from actors.protocol.errors import CursorTooOld, MainspringError, SubscriberTooSlow
 from runtime.event_batches import Batching
 from runtime.event_buffer import HOLDS, EventBuffer, EventKey, EventStatistics, WhenFull
-from runtime.event_filter import Since, filter_of
+from runtime.event_cursor import EventCursor
 from runtime.event_reader import EventReader
 
 if TYPE_CHECKING:
-    from runtime.config import RuntimeConfig
     from runtime.host.client import EngineClient
 
 
@@ -37,8 +35,10 @@ class AsyncEventStream:
         when_full: WhenFull = "block",
         holds: int = HOLDS,
         key: EventKey = "node",
+        cursor: EventCursor | None = None,
     ) -> None:
         self.closed = True
+        self._cursor = cursor
         try:
             self._loop = asyncio.get_running_loop()
             self._buffer = EventBuffer(reader, when_full, holds, key)
@@ -122,7 +122,7 @@ class AsyncEventStream:
                 if self._upto is None and not self._follow:
                     self._upto = horizon.lsn
                 if await self._fill(None if ended else horizon.lsn if self._follow else self._upto):
-                    return self._buffer.take(most)
+                    return self._given(most)
                 if ended or not self._follow:
                     return []
             left = None if deadline is None else deadline - self._loop.time()
@@ -132,12 +132,35 @@ class AsyncEventStream:
                 await asyncio.wait_for(self._news.wait(), left)
         return []
 
+    def _given(self, most: int) -> list[Event]:
+        """Give out what is held."""
+        if self._cursor is None:
+            return self._buffer.take(most)
+        events = self._buffer.take(self._cursor.room(most))
+        self._cursor.given(events)
+        return events
+
+    def _read_on(self, upto: int | None) -> bool:
+        """In the executor: read, and write the cursor of a subscription where there is time for it."""
+        cursor = self._cursor
+        while True:
+            try:
+                found = self._buffer.fill(upto)
+            except CursorTooOld as gone:
+                if cursor is None:
+                    raise
+                cursor.skip(gone)
+                continue
+            if not found and cursor is not None:
+                cursor.pause(self._buffer.held)
+            return found
+
     async def _fill(self, upto: int | None) -> bool:
         """Read on in the executor, where a task that was cancelled left off."""
         if self._buffer.held and self._filling is None and self._buffer.is_patient:
             return True
         if self._filling is None:
-            self._filling = self._loop.run_in_executor(None, self._buffer.fill, upto)
+            self._filling = self._loop.run_in_executor(None, self._read_on, upto)
         filling = self._filling
         try:
             return await asyncio.shield(filling)
@@ -156,7 +179,10 @@ class AsyncEventStream:
 
     def statistics(self) -> EventStatistics:
         """What it read, gave out and dropped, and where it is."""
-        return self._buffer.statistics()
+        cursor = self._cursor
+        if cursor is None:
+            return self._buffer.statistics()
+        return self._buffer.statistics(cursor.unacknowledged, cursor.dead)
 
     def close(self) -> None:
         """End it; who waits in it is woken. Again is harmless."""
@@ -167,14 +193,19 @@ class AsyncEventStream:
         self._news.set()
         filling = self._filling
         if filling is None or filling.done():
-            self._reader.close()
+            self._release()
         else:
             filling.add_done_callback(self._filled_late)
 
     def _filled_late(self, filling: asyncio.Future[bool]) -> None:
-        self._reader.close()
+        self._release()
         if not filling.cancelled():
             filling.exception()
+
+    def _release(self) -> None:
+        self._reader.close()
+        if self._cursor is not None:
+            self._cursor.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -185,42 +216,3 @@ class AsyncEventStream:
     def __del__(self) -> None:
         if not self.closed:
             self.close()
-
-
-class AsyncEventCalls:
-    """`rt.events` of `AsyncRuntime`."""
-
-    _client: EngineClient
-    config: RuntimeConfig
-
-    def events(
-        self,
-        kinds: str | Iterable[str] | None = None,
-        *,
-        run: AsyncHandle | str | Iterable[AsyncHandle | str] | None = None,
-        name: str | Iterable[str] | None = None,
-        since: Since = "now",
-        follow: bool = True,
-        when_full: WhenFull = "block",
-        holds: int = HOLDS,
-        key: EventKey = "node",
-    ) -> AsyncEventStream:
-        """What happens, or happened; see `runtime.event_calls.EventCalls.events`.
-
-        Args:
-            kinds: Kinds or patterns of them; None for all.
-            run: Handles, run ids or patterns of ids; None for all.
-            name: Names or patterns of tasks, flows and schedules; None for all.
-            since: An LSN, a moment, "begin" or "now".
-            follow: Wait for what comes; else it ends with what is durable by now.
-            when_full: "block", "drop_oldest", "latest" or "disconnect".
-            holds: Events that wait at most.
-            key: Of what "latest" keeps one.
-
-        Returns:
-            An asynchronous iterator of events, to be closed.
-        """
-        wanted = filter_of(kinds, run, name)
-        client = self._client
-        reader = EventReader(self.config.state_dir, wanted, since)
-        return AsyncEventStream(reader, client, follow=follow, when_full=when_full, holds=holds, key=key)

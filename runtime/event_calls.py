@@ -6,13 +6,18 @@ A part of `Runtime`, in a file of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from runtime.event_buffer import HOLDS, EventKey, WhenFull
+from actors.protocol import limits
+from runtime.event_buffer import HOLDS, EventKey, WhenFull, check_policy
+from runtime.event_cursor import WINDOW, EventCursor
 from runtime.event_filter import Since, filter_of
 from runtime.event_reader import EventReader
 from runtime.event_stream import EventStream
 from runtime.handle_base import SyncHandle
+from runtime.storage.cursors import CursorFile, names_of
+from runtime.subscription import Subscription
 
 if TYPE_CHECKING:
     from runtime.config import RuntimeConfig
@@ -64,3 +69,74 @@ class EventCalls:
         wanted = filter_of(kinds, run, name)
         reader = EventReader(self.config.state_dir, wanted, since)
         return EventStream(reader, self._client, follow=follow, when_full=when_full, holds=holds, key=key)
+
+    def subscribe(
+        self,
+        name: str,
+        kinds: str | Iterable[str] | None = None,
+        *,
+        run: SyncHandle | str | Iterable[SyncHandle | str] | None = None,
+        names: str | Iterable[str] | None = None,
+        since: Since = "now",
+        window: int = WINDOW,
+        keep_bytes: int = limits.SUBSCRIPTION_KEEP_BYTES,
+        follow: bool = True,
+        when_full: WhenFull = "block",
+        holds: int = HOLDS,
+        key: EventKey = "node",
+    ) -> Subscription:
+        """Events that are delivered at least once, also when this program ends and comes again under the same name.
+
+        Args:
+            name: Of the subscription, which is read by one reader at a time.
+            kinds: As for `events`.
+            run: As for `events`.
+            names: Names or patterns of tasks, flows and schedules; `name` of `events`.
+            since: Where it begins when it is new; later it goes on behind what was acknowledged.
+            window: Events that may be given out and not acknowledged; then `SubscriberTooSlow` until some are.
+            keep_bytes: Log that is kept for it beyond what is kept anyway. What goes nevertheless is in `lost`.
+            follow: As for `events`.
+            when_full: As for `events`; what is dropped is as good as acknowledged.
+            holds: As for `events`.
+            key: As for `events`.
+
+        Returns:
+            An iterator of events, to be closed; see `Subscription`.
+
+        Raises:
+            ConfigurationError: It cannot be; all problems are named. SubscriptionInUse: it is read already.
+            CursorBeyondEnd: The folder's log is an older one than that which was acknowledged.
+
+        What a crash leaves behind: the cursor, in a file of the state folder, `unsubscribe` removes it.
+        """
+        wanted = filter_of(kinds, run, names)
+        check_policy(when_full, holds, key)
+        cursor = EventCursor(self.config.state_dir, name, wanted, since, window, keep_bytes)
+        return Subscription(cursor, self._client, follow=follow, when_full=when_full, holds=holds, key=key)
+
+    def unsubscribe(self, name: str) -> bool:
+        """Forget a durable subscription, with its dead letters; the log is no longer kept for it.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            SubscriptionInUse: It is read just now.
+        """
+        return remove_subscription(self.config.state_dir, name)
+
+    def subscriptions(self) -> list[str]:
+        """The names of the durable subscriptions of the folder."""
+        return names_of(self.config.state_dir)
+
+
+def remove_subscription(state_dir: str, name: str) -> bool:
+    """Forget a durable subscription; whether there was one."""
+    if name not in names_of(state_dir):
+        return False
+    with closing(CursorFile(state_dir, name)) as file:
+        file.remove()
+    return True

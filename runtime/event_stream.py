@@ -23,9 +23,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from actors.event_kinds import Event
-from actors.protocol.errors import SubscriberTooSlow
+from actors.protocol.errors import CursorTooOld, SubscriberTooSlow
 from runtime.event_batches import Batching
 from runtime.event_buffer import HOLDS, EventBuffer, EventKey, EventStatistics, WhenFull
+from runtime.event_cursor import EventCursor
 from runtime.event_reader import EventReader
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class EventStream:
         client: Who hears from the engine; None: nobody, the log is looked at every `POLL_S`.
         follow: Wait for more at the end; else the stream ends with what is durable by now.
         when_full, holds, key: What becomes of events that it is late for; see `runtime.event_buffer`.
+        cursor: Of a durable subscription.
     """
 
     def __init__(
@@ -56,8 +58,10 @@ class EventStream:
         when_full: WhenFull = "block",
         holds: int = HOLDS,
         key: EventKey = "node",
+        cursor: EventCursor | None = None,
     ) -> None:
         self.closed = True
+        self._cursor = cursor
         try:
             self._buffer = EventBuffer(reader, when_full, holds, key)
         except BaseException:
@@ -138,7 +142,9 @@ class EventStream:
                 horizon = None if self._client is None else self._client.horizon
                 ended = horizon is not None and horizon.closed
                 if self._fill():
-                    return self._buffer.take(most)
+                    return self._given(most)
+                if self._cursor is not None:
+                    self._cursor.pause(self._buffer.held)
                 if ended or not self._follow:
                     return []
                 left = None if deadline is None else deadline - time.monotonic()
@@ -147,12 +153,25 @@ class EventStream:
                 self._wait(left)
             return []
 
+    def _given(self, most: int) -> list[Event]:
+        """Give out what is held."""
+        if self._cursor is None:
+            return self._buffer.take(most)
+        events = self._buffer.take(self._cursor.room(most))
+        self._cursor.given(events)
+        return events
+
     def _fill(self) -> bool:
-        try:
-            return self._buffer.fill(self._readable())
-        except SubscriberTooSlow:
-            self._release()
-            raise
+        while True:
+            try:
+                return self._buffer.fill(self._readable())
+            except CursorTooOld as gone:
+                if self._cursor is None:
+                    raise
+                self._cursor.skip(gone)
+            except SubscriberTooSlow:
+                self._release()
+                raise
 
     def _readable(self) -> int | None:
         """The last record that may be read; None: all that is there."""
@@ -179,7 +198,10 @@ class EventStream:
 
     def statistics(self) -> EventStatistics:
         """What it read, gave out and dropped, and where it is."""
-        return self._buffer.statistics()
+        cursor = self._cursor
+        if cursor is None:
+            return self._buffer.statistics()
+        return self._buffer.statistics(cursor.unacknowledged, cursor.dead)
 
     def close(self) -> None:
         """End it; who waits in it is woken. Again is harmless."""
@@ -194,6 +216,8 @@ class EventStream:
         if self._client is not None:
             self._client.horizon.leave(self._token, self._client.lock)
         self._reader.close()
+        if self._cursor is not None:
+            self._cursor.close()
 
     def __enter__(self) -> Self:
         return self
@@ -206,4 +230,6 @@ class EventStream:
     def __del__(self) -> None:
         if not self.closed and self._client is not None:
             self._reader.close()
+            if self._cursor is not None:
+                self._cursor.file.close()
             self._client.reader.later(partial(self._client.horizon.leave, self._token, self._client.lock))

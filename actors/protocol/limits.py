@@ -187,6 +187,8 @@ SUBSCRIPTIONS_MAX: Final = 256
 SUBSCRIPTION_KEEP_BYTES: Final = 256 * MIB
 """Log that is kept for a durable subscription that does not read, beyond what is kept anyway: four segments. What is
 older goes, and the subscription is told what it lost."""
+SUBSCRIPTION_DEAD_BYTES: Final = 16 * MIB
+"""Dead letters of a subscription, as lines of JSON: some 50,000. Twice as many, then the older half goes."""
 
 # --- failure handling ---------------------------------------------------------------------------------------------
 POISON_CRASHES_MAX: Final = 3
