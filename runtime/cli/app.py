@@ -91,9 +91,33 @@ def parser() -> argparse.ArgumentParser:
         options.add_argument("--json", action="store_true", help="one JSON object instead of text")
         options.epilog = KEPT
         options.set_defaults(command=command)
+    _add_events(commands)
     _add_control(commands)
     add_operations(commands)
     return top
+
+
+def _add_events(commands: Any) -> None:
+    text = "what happened: every transition of runs and nodes, as far as the log is kept"
+    options = commands.add_parser("events", help=text, description=f"{text[0].upper()}{text[1:]}. Changes nothing.")
+    options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
+    options.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
+    options.add_argument("--since", metavar="WHERE", help="LSN, time (ISO 8601, UTC), begin or now")
+    for name, meaning in (
+        ("kind", 'kind or pattern, as "node.*" or "*.failed"'),
+        ("run", "run id or pattern"),
+        ("name", "name or pattern of task, flow or schedule"),
+    ):
+        options.add_argument(f"--{name}", metavar=name.upper(), action="append", help=f"{meaning}; may be repeated")
+    options.add_argument("--limit", type=_count_of_events, metavar="N", help="end after so many events")
+    options.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
+    options.set_defaults(command=_events)
+
+
+def _count_of_events(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
 
 
 def _add_control(commands: Any) -> None:
@@ -216,6 +240,12 @@ def _verify(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.verify import show_verify  # lazy: each command loads what it needs
 
     return show_verify(arguments.state, console, as_json=arguments.json)
+
+
+def _events(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.events import show_events  # lazy: each command loads what it needs
+
+    return show_events(arguments, console)
 
 
 def _schedules(arguments: argparse.Namespace, console: Console) -> Exit:
