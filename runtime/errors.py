@@ -17,8 +17,6 @@ from actors.protocol.errors import (
     CallerError,
     ConfigurationError,
     ControlSignal,
-    CursorBeyondEnd,
-    CursorTooOld,
     CycleError,
     DiskFull,
     DuplicateNode,
@@ -49,8 +47,6 @@ from actors.protocol.errors import (
     SkipNode,
     StateFolderError,
     StateFolderInUse,
-    SubscriberTooSlow,
-    SubscriptionInUse,
     TaskCancelled,
     TaskFailed,
     TaskSkipped,
@@ -63,6 +59,7 @@ from actors.protocol.errors import (
     WorkflowFileError,
     WrongBatchResult,
 )
+from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld, SubscriberTooSlow, SubscriptionInUse
 
 __all__ = [
     "AttemptCancelled",

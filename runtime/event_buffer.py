@@ -20,7 +20,8 @@ from typing import Final, Literal, get_args
 
 from actors.event_kinds import Event
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, SubscriberTooSlow
+from actors.protocol.errors import ConfigurationError
+from actors.protocol.event_errors import SubscriberTooSlow
 from actors.protocol.words import counted
 from runtime.checks import is_whole
 from runtime.event_reader import EventReader

@@ -19,7 +19,8 @@ from typing import Final
 
 from actors.event_kinds import Event
 from actors.protocol import limits
-from actors.protocol.errors import CallerError, ConfigurationError, CursorTooOld, SubscriberTooSlow
+from actors.protocol.errors import CallerError, ConfigurationError
+from actors.protocol.event_errors import CursorTooOld, SubscriberTooSlow
 from actors.protocol.words import counted
 from runtime.checks import is_whole
 from runtime.event_filter import EventFilter, Since

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from actors.event_kinds import Event
-from actors.protocol.errors import CursorTooOld, SubscriberTooSlow
+from actors.protocol.event_errors import CursorTooOld, SubscriberTooSlow
 from runtime.event_batches import Batching
 from runtime.event_buffer import HOLDS, EventBuffer, EventKey, EventStatistics, WhenFull
 from runtime.event_cursor import EventCursor

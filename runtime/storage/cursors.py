@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, StateFolderError, SubscriptionInUse
+from actors.protocol.errors import ConfigurationError, StateFolderError
+from actors.protocol.event_errors import SubscriptionInUse
 from runtime.storage.files import DiskFiles, write_whole
 from runtime.storage.segment import SegmentInfo
 

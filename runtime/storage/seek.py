@@ -41,7 +41,7 @@ HEAD_BYTES: Final = 4 * limits.KIB
 """What a key is worked out from at most."""
 
 
-class Key(NamedTuple):
+class OrderKey(NamedTuple):
     """What says where a record is in some order: of which types, by the beginning of the payload; None: not this one.
     `of` is given the type, too."""
 
@@ -138,7 +138,7 @@ class SegmentFile:
                 return None
         return None
 
-    def find_key(self, key: Key, wanted: int) -> RecordPlace | None:
+    def find_key(self, key: OrderKey, wanted: int) -> RecordPlace | None:
         """The last record with a key below the one wanted, or None.
 
         Keys ascend, but for few of them: then a place near by is found.
@@ -200,7 +200,7 @@ class SegmentFile:
                 return None
             count *= 4
 
-    def _keyed(self, offset: int, high: int, key: Key) -> tuple[RecordPlace, int] | None:
+    def _keyed(self, offset: int, high: int, key: OrderKey) -> tuple[RecordPlace, int] | None:
         """The first record with a key that begins at this offset or behind it, and before `high`."""
         start = self._next(offset, high, self.first_lsn)
         for at in () if start is None else self.walk(start.offset):
@@ -211,7 +211,7 @@ class SegmentFile:
                 return at, value
         return None
 
-    def _key_of(self, at: RecordPlace, key: Key) -> int | None:
+    def _key_of(self, at: RecordPlace, key: OrderKey) -> int | None:
         return key.of(at.type, self.payload(at, HEAD_BYTES)) if at.type in key.types else None
 
 

@@ -19,11 +19,12 @@ from typing import Final, Self
 
 import orjson
 
-from actors.protocol.errors import CursorBeyondEnd, CursorTooOld, NewerFormat
+from actors.protocol.errors import NewerFormat
+from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import LSN_FIRST, RECORD_VERSION, Record, RecordType
 from runtime.storage.files import DiskFiles
 from runtime.storage.reader import list_segments, lsn_behind_mark
-from runtime.storage.seek import Key, RecordPlace, SegmentFile, corrupt, last_with, open_segment
+from runtime.storage.seek import OrderKey, RecordPlace, SegmentFile, corrupt, last_with, open_segment
 from runtime.storage.segment import (
     CHECK_BYTES,
     RECORD_HEADER,
@@ -161,7 +162,8 @@ class LogTail:
             if self._segment is None and not self._enter_next():
                 return []
             segment = self._segment
-            assert segment is not None
+            if segment is None:
+                return []
             found = self._read_from(segment, upto_lsn)
             if found:
                 return found
@@ -280,7 +282,7 @@ class LogTail:
             while records := tail.read(lsn - 1):
                 yield from records
 
-    def _last_below(self, key: Key, wanted: int, below_lsn: int) -> tuple[SegmentFile, RecordPlace] | None:
+    def _last_below(self, key: OrderKey, wanted: int, below_lsn: int) -> tuple[SegmentFile, RecordPlace] | None:
         """The last record with a key below the one wanted."""
         for no in reversed(self._numbers()):
             segment = open_segment(self.place, no)
@@ -334,5 +336,5 @@ def _time_before(segment: SegmentFile, lsn: int) -> int:
     return latest
 
 
-_BY_RUN: Final = Key(frozenset({RecordType.SUBMITTED}), run_no_of)
-_BY_TIME: Final = Key(frozenset({RecordType.SUBMITTED, RecordType.OPENED, RecordType.ATTEMPT}), time_of)
+_BY_RUN: Final = OrderKey(frozenset({RecordType.SUBMITTED}), run_no_of)
+_BY_TIME: Final = OrderKey(frozenset({RecordType.SUBMITTED, RecordType.OPENED, RecordType.ATTEMPT}), time_of)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.event_kinds import Event
-from actors.protocol.errors import ConfigurationError, SubscriberTooSlow
+from actors.protocol.errors import ConfigurationError
+from actors.protocol.event_errors import SubscriberTooSlow
 from runtime.event_buffer import EventBuffer, key_of
 
 

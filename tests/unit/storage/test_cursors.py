@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, StateFolderError, SubscriptionInUse
+from actors.protocol.errors import ConfigurationError, StateFolderError
+from actors.protocol.event_errors import SubscriptionInUse
 from runtime.storage.cursors import FOLDER, Cursor, CursorFile, kept_for_readers, names_of
 from runtime.storage.segment import SegmentInfo
 

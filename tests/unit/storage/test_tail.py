@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.protocol.errors import CursorBeyondEnd, CursorTooOld, LogCorrupt
+from actors.protocol.errors import LogCorrupt
+from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DiskFiles
 from runtime.storage.reader import RecoveryReport, read_log
