@@ -144,6 +144,7 @@ class EventFold(EventTeller):
     def _opened(self, record: Record) -> None:
         super()._opened(record)
         self.wall_ns = self.opened["wall_ns"]
+        self.scheduler.book.forget_sessions("")
         clocks = ("now_ns", "wall_ns", "next_run_no")
         self._tell("engine.opened", data={name: v for name, v in self.opened.items() if name not in clocks})
 
@@ -154,6 +155,7 @@ class EventFold(EventTeller):
             self._tell("run.joined", key=key, cause=f"key {asked}", data={"as": f"{session}-{seq}"})
         if self.folds:
             super()._keys(record)
+            self.scheduler.keys.again.clear()  # no session comes and asks
 
     def _debounced(self, record: Record) -> None:
         length = int.from_bytes(record.payload[:HEAD_BYTES], "little")
@@ -163,6 +165,7 @@ class EventFold(EventTeller):
         self._tell("run.called_again", run, key=key, data={"as": f"{session}-{seq}", "due_ns": due_ns})
         if self.folds:
             super()._debounced(record)
+            self.scheduler.keys.again.clear()
 
     def _priority(self, record: Record) -> None:
         no, node, class_, self.wall_ns, asker = orjson.loads(record.payload)

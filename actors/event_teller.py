@@ -21,7 +21,8 @@ from actors.scheduler import Scheduler
 from actors.state_column import CANCELLED, SKIPPED
 
 RUNS_KNOWN_MAX: Final = 10_000
-"""Runs that are remembered while nothing is folded; the oldest go, and are looked up again."""
+"""Runs that are remembered while nothing is folded, with `limits.NODES_OPEN_MAX` nodes at most; the oldest go, and are
+looked up again."""
 _NO_RUNS: Final = ("engine.", "policy.", "schedule.")
 _RUN_END: Final = {NodeState.FAILED: "run.failed", NodeState.CANCELLED: "run.cancelled"}
 
@@ -94,6 +95,7 @@ class EventTeller(Replay):
             self._read_history(record.lsn)
             self._begin(record)
             self.fold(record)
+        self.scheduler.taken()  # what an engine would do: nobody does it here
         return self._out
 
     def _begin(self, record: Record) -> None:
@@ -126,7 +128,11 @@ class EventTeller(Replay):
         book.expect_no_at_least(next_no)
         self.scheduler.lsn, self.wall_ns = lsn, times
         self.scheduler.set_time(0, wall_ns)
-        if not self.folds and len(book.live) > RUNS_KNOWN_MAX:
+        while (
+            not self.folds
+            and len(book.live) > 1
+            and (len(book.live) > RUNS_KNOWN_MAX or book.nodes_live > limits.NODES_OPEN_MAX)
+        ):
             oldest = next(iter(book.live.values()))
             book.finish(oldest, 0)
             book.forget([oldest.no])
@@ -205,6 +211,8 @@ class EventTeller(Replay):
             self._follow(run, step, ended_ns)
         was = run.no in self.scheduler.book.live
         super()._close(run, record, ended_ns)
+        if was and not run.open:
+            self.scheduler.schedules.reopened(run)  # its schedule need not know it any more
         if was and not run.open and (run.is_graph or run.is_map):
             counts = run.counts()
             data = {"succeeded": counts[3], "failed": counts[4], "cancelled": counts[5], "skipped": counts[6]}

@@ -203,3 +203,23 @@ def test_history_is_read_once_and_only_for_runs_that_came_before() -> None:
     found = [event for record in rig.records[start:] for event in fold.events(record)]
     assert short(found) == [("node.succeeded", "s-1", 0), ("node.succeeded", "s-1", 1), ("run.succeeded", "s-1", None)]
     assert read == [rig.records[start].lsn]
+
+
+def test_nothing_is_kept_of_what_is_over_but_the_runs_that_the_log_keeps() -> None:
+    """A subscriber reads for weeks."""
+    fold = EventFold(ALL, begins=True)
+    for lsn, type_ in enumerate((RecordType.OPENED, RecordType.KEYS, RecordType.KEYS, RecordType.OPENED), 1):
+        fold.events(Record(lsn, int(type_), PAYLOADS[type_][0][0]))
+    scheduler = fold.scheduler
+    assert (scheduler.keys.again, scheduler.book.sessions, scheduler.taken()) == ({}, {}, [])
+
+
+def test_runs_that_are_looked_up_are_forgotten_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.event_teller.RUNS_KNOWN_MAX", 3)
+    text = orjson.dumps(kind())
+    logged = {no: Record(no, 2, b'T["q",%d,9,[[1,%s]],[[%d,1,0]]]' % (no, text, no)) for no in range(1, 9)}
+    fold = EventFold(frozenset({"node.succeeded"}), lambda no, lsn: logged.get(no))
+    for no in (5, 1, 8, 2, 7, 1, 5):
+        (event,) = fold.events(Record(100 + no, 3, b"[1,[[1,%d,[0],[7],5,[2]]]]" % no))
+        assert event.run == f"q-{no}"
+        assert len(fold.scheduler.book.live) <= 3
