@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from runtime import AsyncRuntime, Event, NodeType, Runtime
+from runtime import AsyncRuntime, Event, NodeType, Retention, Runtime
 from runtime.errors import CallerError, ConfigurationError, SubscriberTooSlow, SubscriptionInUse
 from tests.scenarios.processes import host_program
 from tests.scenarios.waiting import until
@@ -167,3 +167,30 @@ async def subscribe_with_asyncio(state_dir: Path) -> None:
             assert events.statistics().unacknowledged == 0
         assert rt.subscriptions() == ["mail", "narrow"]
         assert rt.unsubscribe("narrow")
+
+
+def test_the_log_is_kept_for_a_subscription_within_its_bound_and_what_it_lost_is_told(state_dir: Path) -> None:
+    """Three subscriptions that do not read, while three segments are filled."""
+    with Runtime(
+        state_dir, node_types=[NodeType("default", workers=1)], durability="os", retention=Retention(runs=1, nodes=100)
+    ) as rt:
+        rt.subscribe("patient", "run.*").close()
+        rt.subscribe("hasty", "run.*", keep_bytes=0).close()
+        segments = state_dir / "log"
+        text = "x" * 60_000
+        for _ in range(16):
+            assert list(rt.map(len, [text] * 220)) == [60_000] * 220
+        assert (segments / "00000001.seg").exists(), "it was not read"
+        assert len(list(segments.glob("*.seg"))) >= 3
+        with rt.subscribe("patient", "run.*", follow=False) as events:
+            submitted = [event for event in events if event.kind == "run.submitted"]
+            assert len(submitted) >= 16
+            events.ack(submitted[-1])
+            assert events.lost == []
+        for _ in range(6):
+            list(rt.map(len, [text] * 220))
+        until(lambda: not (segments / "00000001.seg").exists(), "the first segment to go")
+        with rt.subscribe("hasty", "run.*", follow=False) as events:
+            assert next(events).kind.startswith("run.")
+            ((first, last),) = events.lost
+            assert first < last
