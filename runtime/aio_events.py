@@ -8,8 +8,10 @@ Concurrency: one task reads a stream; everything is called from the loop's threa
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from actors.event_kinds import Event
@@ -54,10 +56,10 @@ class AsyncEventStream:
         self._news = asyncio.Event()
         self._filling: asyncio.Future[bool] | None = None
         self._token = object()
-        client.horizon.watch(self._token, client.lock, self._hear)
+        client.horizon.watch(self._token, client.lock, partial(_tell, weakref.ref(self)))
         self._words = 0 if follow else client.horizon.refresh(client.lock)
 
-    def _hear(self) -> None:
+    def hear(self) -> None:
         """There is news: said by whoever reads for the client."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._news.set)
@@ -216,4 +218,14 @@ class AsyncEventStream:
 
     def __del__(self) -> None:
         if not self.closed:
-            self.close()
+            self._reader.close()
+            if self._cursor is not None:
+                self._cursor.file.close()
+            self._client.reader.later(partial(self._client.horizon.leave, self._token, self._client.lock))
+
+
+def _tell(stream: weakref.ref[AsyncEventStream]) -> None:
+    """News for a stream, if anybody still holds it."""
+    found = stream()
+    if found is not None:
+        found.hear()

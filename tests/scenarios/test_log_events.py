@@ -195,6 +195,10 @@ async def events_for_asyncio(state_dir: Path) -> None:
             assert ended == {handle.run_id for handle in handles}
             assert events.statistics().delivered == 40, "a wait that was cancelled takes nothing with it"
             assert never.statistics().delivered == 0
+        rt.events("run.*")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not rt._client.horizon._watchers, "nobody holds it"
         for handle in handles:
             await handle
         whole = [event async for event in rt.events("run.*", since="begin", follow=False)]
