@@ -63,6 +63,14 @@ def commit_payload(first_no: int, last_no: int) -> bytes:
     return _COMMIT.pack(COMMIT, first_no, last_no)
 
 
+def committed(payload: bytes) -> range:
+    """Numbers of the runs that a record enters."""
+    if payload[:1] != COMMIT:
+        return range(0)
+    _, first, last = _COMMIT.unpack(payload)
+    return range(first, last + 1)
+
+
 class Incoming:
     """Lines of runs that were not committed yet.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import orjson
 
@@ -313,7 +313,7 @@ class Replay:
     def _imported(self, record: Record) -> None:
         self.incoming.take(self.scheduler, record.payload, record.lsn, self._accept_node_types)
 
-    _on: Final[dict[int, Callable[[Any, Record], None]]] = {
+    _on: ClassVar[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,
         int(RecordType.COMPLETED): _completed,
         int(RecordType.ATTEMPT): _attempt,

@@ -9,8 +9,9 @@ Reading order of the face: `config`, `protection` and `scheduling` (what can be 
 (tasks and their names), `flow` (graphs), `keywords`, `dispatch` and `items` (from a call to a frame), `handle`,
 `outcome` and `views` (from the engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking
 face), `aio` (the asyncio face), `mapping` and `iterate` (map), `schedules` and `schedule_calls` (what runs again),
-`executor`, `letters` and `operations` (what an operator does). Below it: `host` (processes), `mail` (queues and
-values), `storage` (disk), `profile`, `bench`, `cli`.
+`event_calls` and the modules whose names begin with `event` (what happens), `executor`, `letters` and `operations`
+(what an operator does). Below it: `host` (processes), `mail` (queues and values), `storage` (disk), `planning` (what
+would have happened), `profile`, `bench`, `cli`.
 
 Knows processes, disks and clocks. Decides nothing: that is what `actors` is for.
 """
@@ -21,10 +22,14 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from actors.event_kinds import EVENT_KINDS as EVENT_KINDS
+    from actors.event_kinds import Event as Event
     from actors.protocol.states import NodeState as NodeState
     from actors.protocol.states import RunState as RunState
     from actors.protocol.states import TriggerRule as TriggerRule
     from runtime.aio import AsyncRuntime as AsyncRuntime
+    from runtime.aio_events import AsyncEventStream as AsyncEventStream
+    from runtime.aio_subscription import AsyncSubscription as AsyncSubscription
     from runtime.batch import Batch as Batch
     from runtime.batch import Failed as Failed
     from runtime.call_book import Asked as Asked
@@ -34,6 +39,8 @@ if TYPE_CHECKING:
     from runtime.config import Retry as Retry
     from runtime.context import TaskContext as TaskContext
     from runtime.engine import Runtime as Runtime
+    from runtime.event_buffer import EventStatistics as EventStatistics
+    from runtime.event_stream import EventStream as EventStream
     from runtime.executor import Executor as Executor
     from runtime.flow import Flow as Flow
     from runtime.flow import Node as Node
@@ -58,14 +65,21 @@ if TYPE_CHECKING:
     from runtime.storage.transfer import Transfer as Transfer
     from runtime.storage.transfer import export_runs as export_runs
     from runtime.storage.transfer import import_runs as import_runs
+    from runtime.subscription import Subscription as Subscription
 
 __all__ = [
     "Asked",
+    "AsyncEventStream",
     "AsyncRuntime",
+    "AsyncSubscription",
     "Batch",
     "Breaker",
     "DeadLetter",
     "DeadLetterDetails",
+    "EVENT_KINDS",
+    "Event",
+    "EventStatistics",
+    "EventStream",
     "Executor",
     "Failed",
     "Flow",
@@ -86,6 +100,7 @@ __all__ = [
     "Scheduling",
     "SchedulingStatus",
     "Share",
+    "Subscription",
     "Task",
     "TaskContext",
     "TaskHandle",
@@ -102,11 +117,17 @@ __all__ = [
 
 _HOME: Final = {
     "Asked": "runtime.call_book",
+    "AsyncEventStream": "runtime.aio_events",
     "AsyncRuntime": "runtime.aio",
+    "AsyncSubscription": "runtime.aio_subscription",
     "Batch": "runtime.batch",
     "Breaker": "runtime.protection",
     "DeadLetter": "runtime.letters",
     "DeadLetterDetails": "runtime.letters",
+    "EVENT_KINDS": "actors.event_kinds",
+    "Event": "actors.event_kinds",
+    "EventStatistics": "runtime.event_buffer",
+    "EventStream": "runtime.event_stream",
     "Executor": "runtime.executor",
     "Failed": "runtime.batch",
     "Flow": "runtime.flow",
@@ -127,6 +148,7 @@ _HOME: Final = {
     "Scheduling": "runtime.scheduling",
     "SchedulingStatus": "runtime.scheduling",
     "Share": "runtime.scheduling",
+    "Subscription": "runtime.subscription",
     "Task": "runtime.registry",
     "TaskContext": "runtime.context",
     "TaskHandle": "runtime.handle",

@@ -23,6 +23,7 @@ from typing import Any, Self, TypeVar
 
 from actors.protocol.errors import RuntimeClosed
 from runtime import views
+from runtime.aio_event_calls import AsyncEventCalls
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, attach, settled
 from runtime.aio_iterators import EndingOrder, Pages
 from runtime.aio_operations import AsyncOperations
@@ -41,7 +42,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=AsyncHandle)
 
 
-class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
+class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
     """See the module; arguments as `runtime.engine.Runtime`. Opened by `async with`, or by `await rt.open()`."""
 
     def __init__(

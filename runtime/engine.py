@@ -27,6 +27,7 @@ from actors.protocol.errors import NestedRuntime
 from runtime import views, waiting
 from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
 from runtime.dispatch import Dispatch
+from runtime.event_calls import EventCalls
 from runtime.flow import Flow
 from runtime.handle import RunHandle, attach
 from runtime.handle_base import SyncHandle
@@ -48,7 +49,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=SyncHandle)
 
 
-class Runtime(Operations, ScheduleCalls, Submitter):
+class Runtime(EventCalls, Operations, ScheduleCalls, Submitter):
     """See the module.
 
     Args:

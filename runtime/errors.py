@@ -58,6 +58,7 @@ from actors.protocol.errors import (
     WorkflowFileError,
     WrongBatchResult,
 )
+from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld, SubscriberTooSlow, SubscriptionInUse
 
 __all__ = [
     "AttemptCancelled",
@@ -66,6 +67,8 @@ __all__ = [
     "CallerError",
     "ConfigurationError",
     "ControlSignal",
+    "CursorBeyondEnd",
+    "CursorTooOld",
     "CycleError",
     "DiskFull",
     "DuplicateNode",
@@ -98,6 +101,8 @@ __all__ = [
     "SkipNode",
     "StateFolderError",
     "StateFolderInUse",
+    "SubscriberTooSlow",
+    "SubscriptionInUse",
     "TaskCancelled",
     "TaskFailed",
     "TaskSkipped",

@@ -210,7 +210,7 @@ class UniqueTaskOpen(CallerError):
 class UnknownMoment(CallerError):
     """The log does not reach to this moment: it is before its first record that is kept, or after its last."""
 
-    code = "MS150"
+    code = "MS142"
     hint = "name an LSN that the log still holds, or a time since its first record"
 
 

@@ -175,6 +175,21 @@ RECORD_BYTES_MAX: Final = 256 * MIB
 LOG_PENDING_BYTES_MAX: Final = 64 * MIB
 """Records waiting for the disk. Beyond it the engine stops reading its queues until the disk caught up."""
 
+# --- events -------------------------------------------------------------------------------------------------------
+EVENT_PATTERNS_MAX: Final = 256
+"""Patterns of one kind in a filter of events: they become one regular expression."""
+EVENT_PATTERN_CHARS_MAX: Final = 1024
+"""Characters of one of them. As NAME_BYTES_MAX, what they are compared with."""
+EVENTS_HELD_MAX: Final = 1_000_000
+"""Events that a subscriber may hold at most, which is some 300 MB; the log holds the others. The default is 10,000."""
+SUBSCRIPTIONS_MAX: Final = 256
+"""Durable subscriptions of a state folder: a small file each, read when segments are removed."""
+SUBSCRIPTION_KEEP_BYTES: Final = 256 * MIB
+"""Log that is kept for a durable subscription that does not read, beyond what is kept anyway: four segments. What is
+older goes, and the subscription is told what it lost."""
+SUBSCRIPTION_DEAD_BYTES: Final = 16 * MIB
+"""Dead letters of a subscription, as lines of JSON: some 50,000. Twice as many, then the older half goes."""
+
 # --- failure handling ---------------------------------------------------------------------------------------------
 POISON_CRASHES_MAX: Final = 3
 """Crashes of its worker after which a task goes to dead letter."""

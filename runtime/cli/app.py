@@ -100,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
         options.epilog = KEPT
         options.set_defaults(command=command)
     _add_transfer(commands)
+    _add_events(commands)
     _add_control(commands)
     add_operations(commands)
     add_history(commands)
@@ -118,6 +119,29 @@ def _add_transfer(commands: Any) -> None:
     options.add_argument("--input", type=Path, metavar="FILE", help="the export; else standard input")
     options.epilog = "All runs of the file are entered, or none. Unfinished ones go on when the folder is opened."
     options.set_defaults(command=_import)
+
+
+def _add_events(commands: Any) -> None:
+    text = "what happened: every transition of runs and nodes, as far as the log is kept"
+    options = commands.add_parser("events", help=text, description=f"{text[0].upper()}{text[1:]}. Changes nothing.")
+    options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
+    options.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
+    options.add_argument("--since", metavar="WHERE", help="LSN, time (ISO 8601, UTC), begin or now")
+    for name, meaning in (
+        ("kind", 'kind or pattern, as "node.*" or "*.failed"'),
+        ("run", "run id or pattern"),
+        ("name", "name or pattern of task, flow or schedule"),
+    ):
+        options.add_argument(f"--{name}", metavar=name.upper(), action="append", help=f"{meaning}; may be repeated")
+    options.add_argument("--limit", type=_count_of_events, metavar="N", help="end after so many events")
+    options.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
+    options.set_defaults(command=_events)
+
+
+def _count_of_events(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
 
 
 def _add_control(commands: Any) -> None:
@@ -252,6 +276,12 @@ def _import(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.transfer import import_from  # lazy: each command loads what it needs
 
     return import_from(arguments.state, arguments.input, console)
+
+
+def _events(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.events import show_events  # lazy: each command loads what it needs
+
+    return show_events(arguments, console)
 
 
 def _schedules(arguments: argparse.Namespace, console: Console) -> Exit:

@@ -11,7 +11,7 @@ Frames that this side sends (the rest of them is in `actors.protocol`):
 
     H {"session": str, "open_seq": int}      G + seq as 8 bytes little-endian + container, or + "@" + blob name
     Q [query, what, args]                    C [query, run, node number | null] -> true: recorded, false: had ended
-    Z {"drain": bool, "timeout_s": float}
+    Z {"drain": bool, "timeout_s": float}    W 1 | 0: tell, or not, how far the log is written (L lsn)
 
 Questions: `run` is a run id, `node` a number or an id; replies come on either lane. Times are wall clock ns or null.
 
@@ -57,9 +57,10 @@ from actors.protocol.errors import (
 )
 from runtime.errors import error_of
 from runtime.host.forks import call_in_forks
+from runtime.host.horizon import Horizon
 from runtime.host.pending import ERROR, VALUE, Pending, Query
 from runtime.host.reader import SPIN_NS, Reader, call_hooks
-from runtime.host.refusals import unavailable
+from runtime.host.refusals import obituary, unavailable
 from runtime.host.scaling import SCALED, ScaleDesk, announce_scaled
 from runtime.host.submissions import Submissions, fresh
 from runtime.mail.blobs import BlobStore
@@ -113,6 +114,7 @@ class EngineClient(Submissions):
         self._connected = Pending()
         self._exited = Pending()
         self.scale_desk = ScaleDesk(self.ask)
+        self.horizon = Horizon(self._watch_log)
         self.reader: Reader
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -209,6 +211,7 @@ class EngineClient(Submissions):
                 self.intake.fail_all(_open_lost(self.refusal), woken)
                 self.closed = True
                 self.reader.close()
+                self.horizon.close()
 
         self.reader.with_role(let_go)
         call_hooks(*woken)
@@ -237,7 +240,7 @@ class EngineClient(Submissions):
                 if news["did"] in _ENDED:
                     while self.reader.read():
                         pass
-                    raise self._last_words or EngineUnavailable(_obituary(news))
+                    raise self._last_words or EngineUnavailable(obituary(news))
             if time.monotonic() > deadline:
                 raise EngineUnavailable(f"the engine process said nothing for {limit_s:.0f} s")
             self.link.wait(0.02, alternate=True)
@@ -288,9 +291,12 @@ class EngineClient(Submissions):
             self.intake.recovery = body.get("recovery") or {}
             self.intake.acknowledge(body["acked_seq"], woken)
             self.outbox.resume(self.link)
+            self.horizon.ask_again()
             self._connected.settle(VALUE, None, woken)
         elif letter == b"Q":
             self.intake.answer(body, woken)
+        elif letter == b"L":
+            self.horizon.told(body)
         elif letter == b"Y":
             self._announced(body, woken)
 
@@ -341,9 +347,9 @@ class EngineClient(Submissions):
         words, self._last_words = self._last_words, None
         error = words if words is not None and not _may_pass(words) else None
         if error is None and not self._intensity.failed(time.monotonic_ns()):
-            error = EngineUnavailable(f"the engine ended too often; the last time: {_obituary(news)}")
+            error = EngineUnavailable(f"the engine ended too often; the last time: {obituary(news)}")
         if error is None:
-            _LOG.warning("%s; it is started again", _obituary(news))
+            _LOG.warning("%s; it is started again", obituary(news))
             self.reader.unwatch()
             try:
                 self._continue_with(self._starter.start())
@@ -368,6 +374,9 @@ class EngineClient(Submissions):
             for query in self.intake.queries.values():
                 self.outbox.say(query.frame, self.link)
 
+    def _watch_log(self, watched: bool) -> None:
+        self.outbox.say(b"W1" if watched else b"W0", self.link)
+
     def _say_hello(self) -> None:
         hello = {"session": self.session, "open_seq": self.intake.open_seq()}
         self.outbox.say(b"H" + orjson.dumps(hello), self.link)
@@ -389,12 +398,3 @@ def _open_lost(error: MainspringError) -> MainspringError:
     if isinstance(error, RuntimeClosed):
         return RuntimeClosed("the runtime was closed; what is unfinished goes on when the state folder is opened again")
     return error
-
-
-def _obituary(news: dict[str, Any]) -> str:
-    status = news.get("status")
-    if status is None:
-        return f"the engine process cannot run: {news.get('text', 'no reason was given')}"
-    code = os.waitstatus_to_exitcode(status) if status >= 0 else status
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return f"the {'spawner' if news['did'] == 'spawner_exited' else 'engine'} process {how}"

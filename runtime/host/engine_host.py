@@ -146,6 +146,8 @@ class EngineHost:
         for peer in (*self._workers.values(), self._face):
             if peer.backlog_bytes:
                 peer.flush()
+        if self._mail.watches_log:
+            self.teller.written(self.core.persister.written_lsn, self._mail)
         if self._face.clear:
             self._told_lsn = self.core.persister.durable_lsn
         self._mail.listen(intake_open=self.core.intake_open)
@@ -208,7 +210,7 @@ class EngineHost:
                 messages.append(self._observed(post, None))
             return messages
         except ProtocolError as broken:
-            self._announce("MS903", f"worker {post.worker} was ended: {broken.message}")
+            self.teller.announce("MS903", f"worker {post.worker} was ended: {broken.message}")
             self._starter.kill(post.worker, signal.SIGKILL, True)
             return []
 
@@ -361,12 +363,9 @@ class EngineHost:
         if not self._wake_ns or effect.due_ns < self._wake_ns:
             self._wake_ns = effect.due_ns
 
-    def _announce(self, code: str, text: str) -> None:
-        self.teller.announce(code, text)
-
     def _refuse(self, effect: fx.Refuse) -> None:
         self._refused = (effect.code, effect.text)
-        self._announce(*self._refused)
+        self.teller.announce(*self._refused)
 
     def _stop(self, effect: fx.StopEngine) -> None:
         if not self.stopped.done():
@@ -390,7 +389,7 @@ class EngineHost:
         fx.DrainWorker: _say,
         fx.SignalWorker: _signal_worker,
         fx.ForgetRun: lambda self, effect: self._leaving.add(effect.run_key),
-        fx.Announce: lambda self, effect: self._announce(effect.code, effect.text),
+        fx.Announce: lambda self, effect: self.teller.announce(effect.code, effect.text),
         fx.Scaled: lambda self, effect: self.teller.scaled(effect),
         fx.Refuse: _refuse,
         fx.StopEngine: _stop,

@@ -38,6 +38,7 @@ from runtime.host.log_thread import LogThread
 from runtime.host.refusals import is_refusal, unavailable
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import Link, LinkEnds
+from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import RecoveryReport, read_log
@@ -119,7 +120,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         asyncio.set_event_loop(loop)
 
         def log_of(deliver: Callable[[Any], None]) -> LogThread:
-            return LogThread(writer, deliver)
+            return LogThread(writer, deliver, partial(kept_for_readers, folder.path))
 
         host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery)
         loop.set_exception_handler(partial(_fail, host))

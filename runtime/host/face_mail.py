@@ -36,6 +36,10 @@ class FaceMail:
 
     def __init__(self, face: Post, load_blob: Callable[[str], Any]) -> None:
         self.session = ""
+        self.watches_log = False
+        """Whether it wants to know how far the log is written."""
+        self.asks_log = False
+        """Whether it just asked, so that it is told although nothing was written since."""
         self.unfinished = False
         self._face = face
         self._load_blob = load_blob
@@ -52,12 +56,15 @@ class FaceMail:
             self._large = False
             gc.freeze()
         control, work = self._face.link.receive()
-        asked = [self._control(frame) for frame in control]
+        asked = [message for frame in control if (message := self._control(frame)) is not None]
         if work:
             self._submissions = decode.face_submissions(self.session, work, self._load_blob)
         return asked, self._decoded() if work or self.unfinished else []
 
     def _control(self, frame: bytes) -> Any:
+        if frame[:1] == b"W":
+            self.watches_log = self.asks_log = bool(orjson.loads(frame[1:]))
+            return None
         if frame[:1] != b"H":
             return decode.face_control(self.session, frame)
         hello = orjson.loads(frame[1:])

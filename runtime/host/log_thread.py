@@ -17,13 +17,26 @@ from typing import Any
 from actors.protocol import log_messages as log
 from actors.protocol.errors import DiskFull, EnvironmentFault, LogFailed
 from actors.protocol.records import Record
+from runtime.storage.segment import SegmentInfo
 from runtime.storage.wal import LogWriter
 
 
 class LogThread:
-    """Runs a `LogWriter`. `deliver` is called in this thread with each event."""
+    """Runs a `LogWriter`.
 
-    def __init__(self, writer: LogWriter, deliver: Callable[[Any], None]) -> None:
+    Args:
+        writer: The writer.
+        deliver: Called in this thread with each event.
+        kept: The oldest segment that others need, of those below a number; called when some are to be removed.
+    """
+
+    def __init__(
+        self,
+        writer: LogWriter,
+        deliver: Callable[[Any], None],
+        kept: Callable[[Sequence[SegmentInfo], int], int] = lambda segments, below: below,
+    ) -> None:
+        self._kept = kept
         self._writer = writer
         self._deliver = deliver
         self._removals_asked = 0
@@ -67,7 +80,7 @@ class LogThread:
 
     def _removed(self, segment: int) -> None:
         try:
-            self._writer.remove_below(segment)
+            self._writer.remove_below(self._kept(self._writer.segments(), segment))
         except (OSError, EnvironmentFault):
             return
         finally:

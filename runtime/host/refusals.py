@@ -7,7 +7,8 @@ under `ulimit` any of it may be refused. That is nobody's bug, so it does not re
 from __future__ import annotations
 
 import errno
-from typing import Final
+import os
+from typing import Any, Final
 
 from actors.protocol.errors import EngineUnavailable
 
@@ -51,3 +52,13 @@ def unavailable(what: str, refusal: Exception) -> EngineUnavailable:
 def _words_of(refusal: OSError) -> str | None:
     number = refusal.errno or 0
     return _WORDS.get(number) or (_WORDS_WITHOUT_PATH.get(number) if refusal.filename is None else None)
+
+
+def obituary(news: dict[str, Any]) -> str:
+    """How the engine or the spawner ended, by the news of it."""
+    status = news.get("status")
+    if status is None:
+        return f"the engine process cannot run: {news.get('text', 'no reason was given')}"
+    code = os.waitstatus_to_exitcode(status) if status >= 0 else status
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"the {'spawner' if news['did'] == 'spawner_exited' else 'engine'} process {how}"

@@ -14,6 +14,7 @@ import orjson
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol.places import packed, unpacked
+from runtime.host.face_mail import FaceMail
 from runtime.host.post import Post
 from runtime.host.scaling import SCALED
 
@@ -35,6 +36,7 @@ class Teller:
         self._face = face
         self._recovery = recovery
         self._pile: list[fx.Tell] = []
+        self._written_said = 0
 
     def take(self, effect: fx.Tell) -> None:
         """Keep until `send`."""
@@ -65,6 +67,13 @@ class Teller:
                 self._send_parts(tell.frame, tell.body)
             else:
                 self._face.send(frame, control=tell.control)
+
+    def written(self, lsn: int, mail: FaceMail) -> None:
+        """Say how far the log is written, durable where that is promised, to who watches it: the latest counts, so a
+        face that does not read is told when it does."""
+        if (mail.asks_log or lsn > self._written_said) and not self._face.backlog_bytes:
+            mail.asks_log, self._written_said = False, lsn
+            self._face.send(b"L%d" % lsn, control=True)
 
     def announce(self, code: str, text: str) -> None:
         """Say something about the engine itself, at once; code "" means all is well again."""

@@ -116,6 +116,13 @@ def gap_payload(lsn_to: int) -> bytes:
     return _GAP.pack(_MARK_GAP, lsn_to)
 
 
+def lsn_behind_mark(lsn: int, payload: bytes) -> int:
+    """The LSN that must follow a MARK record."""
+    if len(payload) != _GAP.size or payload[0] != _MARK_GAP:
+        return lsn + 1
+    return max(lsn, int(_GAP.unpack(payload)[1])) + 1
+
+
 def list_segments(place: LogPlace, files: Files) -> list[int]:
     """Numbers of the segments in a log folder, ascending."""
     try:
@@ -274,11 +281,10 @@ class LogReader:
 
     def _pass_mark(self, lsn: int, payload: bytes) -> int:
         """Take notice of a MARK record; return the LSN that must follow it."""
-        if len(payload) != _GAP.size or payload[0] != _MARK_GAP:
-            return lsn + 1
-        lsn_to = int(_GAP.unpack(payload)[1])
-        self._seen.known_gaps += max(0, lsn_to - lsn + 1)
-        return max(lsn, lsn_to) + 1
+        following = lsn_behind_mark(lsn, payload)
+        if len(payload) == _GAP.size and payload[0] == _MARK_GAP:
+            self._seen.known_gaps += max(0, int(_GAP.unpack(payload)[1]) - lsn + 1)
+        return following
 
     def _judge(self, no: int, data: bytes, offset: int, *, last: bool) -> int | None:
         """Decide what a bad place is. Return where to go on, or None when the segment ends here."""

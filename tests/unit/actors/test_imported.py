@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.event_fold import EventFold
 from actors.exported import BY_FLAG, BY_NODE, LEFT_OUT, OTHERWISE, lines_of
 from actors.imported import commit_payload, lines_payload
 from actors.protocol.errors import ProtocolError
@@ -141,3 +142,10 @@ def test_lines_that_make_no_run_are_refused_and_enter_nothing(at: int, fields: d
         for record in (*records, commit):
             replay.fold(record)
     assert runs_of(replay.scheduler) == []
+
+
+def test_runs_that_were_imported_are_told_and_what_becomes_of_them() -> None:
+    lines = exported(folded(logs(1)).scheduler)
+    fold = EventFold(frozenset({"run.imported"}), begins=True)
+    told = [event for record in records_from(lines) for event in fold.events(record)]
+    assert [event.run for event in told] == [run[0]["run"] for run in lines]

@@ -24,7 +24,6 @@ from runtime.errors import (
     WaitTimeout,
 )
 from runtime.handle import TaskHandle
-from runtime.host import client as client_module
 from runtime.host.client import EngineClient
 from runtime.host.pending import ERROR, FAILED, VALUE, MapChunk, Numbered
 from tests.unit.runtime.fake_engine import FakeEngine
@@ -474,10 +473,3 @@ def test_a_fork_refuses_and_does_not_hang(client: EngineClient, engine: FakeEngi
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     engine.say("R", [[1, [0], ["parent goes on"]]])
     assert handle.result(10) == "parent goes on"
-
-
-def test_how_an_end_is_told() -> None:
-    told = client_module._obituary
-    assert told({"did": "engine_exited", "status": 9}) == "the engine process was killed by signal 9"
-    assert told({"did": "spawner_exited", "status": 256}) == "the spawner process ended with exit code 1"
-    assert "no memory" in told({"did": "refused", "text": "no memory"})

@@ -102,3 +102,12 @@ def test_a_face_that_does_not_read_is_not_read(face: Face, monkeypatch: pytest.M
         face.post.flush()
     face.mail.listen(intake_open=True)
     assert face.kinds() == [1]
+
+
+def test_a_face_that_watches_the_log_is_no_message_to_the_core(face: Face) -> None:
+    face.say(b"W1", control=True)
+    assert face.mail.receive() == ([], [])
+    assert (face.mail.watches_log, face.mail.asks_log) == (True, True)
+    face.say(b"W0", control=True)
+    face.mail.receive()
+    assert (face.mail.watches_log, face.mail.asks_log) == (False, False)

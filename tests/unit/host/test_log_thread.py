@@ -24,6 +24,7 @@ class Writer:
         self.changes_segment = False
         self.active = SimpleNamespace(no=4, first_lsn=1)
         self.written: list[bool] = []
+        self.removed: list[int] = []
         self.closed = False
 
     def write(self, records: Any, *, sync: bool) -> None:
@@ -31,9 +32,13 @@ class Writer:
             raise self.error
         self.written.append(sync)
 
+    def segments(self) -> list[Any]:
+        return [self.active]
+
     def remove_below(self, no: int) -> None:
         if self.error:
             raise self.error
+        self.removed.append(no)
 
     def close(self) -> None:
         self.closed = True
@@ -86,3 +91,11 @@ def test_a_removal_that_fails_does_not_end_the_thread() -> None:
     assert isinstance(heard.get(timeout=5), (log.Written, log.LogBroken))
     made.close()
     assert writer.closed
+
+
+def test_segments_that_others_need_are_not_removed() -> None:
+    writer, heard = Writer(), queue.SimpleQueue[Any]()
+    made = LogThread(writer, heard.put, lambda segments, below: below - len(segments))  # type: ignore[arg-type]
+    made.remove_below(4)
+    made.close()
+    assert writer.removed == [3]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runtime.errors import EngineUnavailable
-from runtime.host.refusals import is_refusal, unavailable
+from runtime.host.refusals import is_refusal, obituary, unavailable
 
 PROGRAM = """
 import sys
@@ -80,3 +80,9 @@ def test_a_start_that_is_refused_something_is_told_as_such(tmp_path: Path, limit
     )
     assert done.stdout.startswith("[MS208]"), done.stdout + done.stderr
     assert words in done.stdout
+
+
+def test_how_an_end_is_told() -> None:
+    assert obituary({"did": "engine_exited", "status": 9}) == "the engine process was killed by signal 9"
+    assert obituary({"did": "spawner_exited", "status": 256}) == "the spawner process ended with exit code 1"
+    assert "no memory" in obituary({"did": "refused", "text": "no memory"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -16,6 +17,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.frames: list[tuple[bytes, bool]] = []
+        self.backlog_bytes = 0
 
     def send(self, payload: bytes, *, control: bool = False) -> None:
         self.frames.append((payload, control))
@@ -83,3 +85,19 @@ def test_a_step_in_size_is_told_at_once_with_its_reason() -> None:
     told.scaled(Scaled("cpu", 0, 2, "9 tasks wait and there is no worker"))
     assert heard.bodies == [("Y", ["9 tasks wait and there is no worker", "scaled", ["cpu", 0, 2, 0, None]])]
     assert heard.frames[0][1]
+
+
+def test_how_far_the_log_is_written_is_said_when_it_changed_or_was_asked() -> None:
+    told, heard = teller()
+    mail = SimpleNamespace(asks_log=True)
+    for lsn in (5, 5, 6):
+        told.written(lsn, mail)  # type: ignore[arg-type]
+    heard.backlog_bytes = 1
+    told.written(7, mail)  # type: ignore[arg-type]
+    told.written(8, mail)  # type: ignore[arg-type]
+    heard.backlog_bytes = 0
+    told.written(8, mail)  # type: ignore[arg-type]
+    mail.asks_log = True
+    told.written(8, mail)  # type: ignore[arg-type]
+    assert heard.bodies == [("L", 5), ("L", 6), ("L", 8), ("L", 8)]
+    assert all(control for _, control in heard.frames)

@@ -1,0 +1,92 @@
+"""What a durable subscription remembers, on logs that lose their beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from actors.protocol.errors import CallerError
+from actors.protocol.records import Record, RecordType
+from runtime.event_cursor import EventCursor
+from runtime.event_filter import EventFilter
+from runtime.storage.cursors import Cursor
+from runtime.storage.files import DiskFiles
+from runtime.storage.folder import StateFolder
+from runtime.storage.reader import read_log
+from runtime.storage.wal import LogWriter
+
+
+class Log:
+    """A state folder whose log has openings only, three in a segment."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        with StateFolder.open(self.path) as folder:
+            log = read_log(folder.log, DiskFiles())
+            list(log)
+            self.writer = LogWriter(folder.log, DiskFiles(), log.report(), segment_bytes=200)
+
+    def write(self, count: int) -> None:
+        for _ in range(count):
+            lsn = self.writer.next_lsn
+            opened = orjson.dumps({"now_ns": 1, "wall_ns": lsn, "next_run_no": 1})
+            self.writer.write([Record(lsn, RecordType.OPENED, opened)], sync=False)
+
+    def lose(self) -> int:
+        """All but the last segment goes; returns the first LSN that is kept."""
+        self.writer.remove_below(self.writer.active.no)
+        return self.writer.active.first_lsn
+
+    def cursor(self) -> EventCursor:
+        return EventCursor(self.path, "s", EventFilter(), "begin", 100, 0)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    made = Log(tmp_path)
+    yield made
+    made.writer.close()
+
+
+def test_it_goes_on_behind_what_was_acknowledged(log: Log) -> None:
+    log.write(5)
+    cursor = log.cursor()
+    events = cursor.reader.read()
+    cursor.given(events)
+    cursor.ack(events[1])
+    with pytest.raises(CallerError):
+        cursor.ack(events[-1]._replace(lsn=99))
+    cursor.close()
+    again = log.cursor()
+    assert [event.lsn for event in again.reader.read()] == [event.lsn for event in events[2:]]
+    again.close()
+    assert again.file.load() == Cursor(events[1].lsn, 0, 0, 0)
+
+
+def test_what_was_removed_meanwhile_is_told(log: Log) -> None:
+    log.write(2)
+    cursor = log.cursor()
+    cursor.given(cursor.reader.read())
+    cursor.ack(1)
+    cursor.close()
+    log.write(20)
+    first = log.lose()
+    again = log.cursor()
+    assert again.lost == [(1, first - 1)]
+    assert again.reader.read()[0].lsn == first
+    again.close()
+    third = log.cursor()
+    assert third.lost == [], "once"
+    third.close()
+
+
+def test_where_nothing_is_open_the_cursor_goes_on_with_what_was_read(log: Log) -> None:
+    log.write(4)
+    cursor = EventCursor(log.path, "s", EventFilter(frozenset({"run.failed"})), "begin", 100, 0)
+    assert cursor.reader.read() == []
+    cursor.pause(held=0)
+    cursor.close()
+    assert cursor.file.load() == Cursor(5, -1, 0, 0)
