@@ -49,6 +49,13 @@ class Standing:
             raise ProtocolError(f"record {lsn} holds a policy that is none: {broken.message}") from broken
         self.lsn = lsn
 
+    def saved(self) -> dict[str, Any] | None:
+        """What a checkpoint holds: what the log said last, when it was not settled yet. None: nothing."""
+        if self._logged is None:
+            return None
+        policy, given = self._logged
+        return {"policy": policy.to_json(), "given": given.to_json()}
+
     def settle(self, scheduler: Scheduler) -> None:
         """The log was read: what it says and what the program sets become one."""
         if self._logged is None:
