@@ -47,6 +47,8 @@ class Replay:
         self.counted: Counter[int] = Counter()
         self.touched: set[int] | None = None
         """Numbers of runs that records changed, where somebody asks for them: see `actors.saved`."""
+        self.checkpoint_lsn = 0
+        """Up to where the log may have been cut because there was a checkpoint."""
         self._offset_ns = 0
 
     def fold(self, record: Record) -> None:
@@ -65,12 +67,14 @@ class Replay:
     def saved(self) -> dict[str, Any]:
         """What a checkpoint holds of it."""
         used = [[key, then_ns, busy_ns] for key, (then_ns, busy_ns) in self._used.items()]
-        return {"used": used, "opened": self.opened, "offset_ns": self._offset_ns}
+        cut = self.checkpoint_lsn
+        return {"used": used, "opened": self.opened, "offset_ns": self._offset_ns, "checkpoint_lsn": cut}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take what `saved` made."""
         self._used = {key: (then_ns, busy_ns) for key, then_ns, busy_ns in data["used"]}
         self.opened, self._offset_ns = data["opened"], data["offset_ns"]
+        self.checkpoint_lsn = data["checkpoint_lsn"]
 
     def finish(
         self, now_ns: int, wall_ns: int, opened: dict[str, Any], next_lsn: int = 0
@@ -280,6 +284,9 @@ class Replay:
         self._offset_ns = opened["wall_ns"] - opened["now_ns"]
         self.scheduler.book.expect_no_at_least(opened["next_run_no"])
 
+    def _checkpoint(self, record: Record) -> None:
+        self.checkpoint_lsn = max(self.checkpoint_lsn, orjson.loads(record.payload)[0])
+
     def _rates(self, record: Record) -> None:
         used = orjson.loads(record.payload)
         self._used.update((key, (used["wall_ns"], busy_ns)) for key, busy_ns in used["busy_ns"].items())
@@ -333,4 +340,5 @@ class Replay:
         int(RecordType.SCHEDULE): _schedule,
         int(RecordType.DEBOUNCE): _debounced,
         int(RecordType.DEAD): _dead,
+        int(RecordType.CHECKPOINT): _checkpoint,
     }

@@ -40,7 +40,8 @@ from runtime.mail.blobs import BlobStore
 from runtime.mail.link import Link, LinkEnds
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.reader import RecoveryReport
+from runtime.storage.resume import resume
 from runtime.storage.salvage import mend_log
 from runtime.storage.wal import LogWriter
 
@@ -156,14 +157,11 @@ def _settle_memory() -> None:
 
 def _recover(folder: StateFolder, replay: Replay, salvage: bool) -> tuple[RecoveryReport, LogWriter]:
     files = DiskFiles()
-    reader = read_log(folder.log, files, salvage=salvage)
     gc.disable()
     try:
-        for record in reader:
-            replay.fold(record)
+        report = resume(folder, replay, files, salvage=salvage)
     finally:
         gc.enable()
-    report = reader.report()
     if report.gaps:
         report = mend_log(folder.log, files, report)
     return report, LogWriter(folder.log, files, report)
