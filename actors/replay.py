@@ -47,6 +47,8 @@ class Replay:
         self.counted: Counter[int] = Counter()
         self.touched: set[int] | None = None
         """Numbers of runs that records changed, where somebody asks for them: see `actors.saved`."""
+        self.loaded_lsn = 0
+        """Of the checkpoint that it began with."""
         self.checkpoint_lsn = 0
         """Up to where the log may have been cut because there was a checkpoint."""
         self._offset_ns = 0

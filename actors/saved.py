@@ -106,7 +106,7 @@ def _load_engine(replay: Replay, data: dict[str, Any], runs: dict[int, Run]) -> 
     scheduler = replay.scheduler
     if data["version"] > STATE_VERSION:
         raise ProtocolError(f"the checkpoint has version {data['version']}, this program reads {STATE_VERSION}")
-    scheduler.lsn = data["lsn"]
+    scheduler.lsn = replay.loaded_lsn = data["lsn"]
     scheduler.set_time(scheduler.now_ns, data["wall_ns"])
     replay.load(data["replay"])
     scheduler.book.load(data["book"], runs)

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from actors.protocol import limits
 from actors.protocol.errors import RuntimeClosed
 from runtime import views
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, attach, settled
@@ -54,6 +55,7 @@ class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
         missing_handler: MissingHandler = "park",
         scheduling: Scheduling | None = None,
         on_scale: OnScale | None = None,
+        checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES,
         starter: EngineStarter | None = None,
     ) -> None:
         self.config = RuntimeConfig(
@@ -65,6 +67,7 @@ class AsyncRuntime(AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
             missing_handler,
             scheduling or Scheduling(),
             on_scale,
+            checkpoint_bytes,
         )
         self._tasks = tasks or TaskRegistry()
         self._starter = starter

@@ -29,6 +29,7 @@ from actors.schedules import Schedules
 NOT_COMPARED: Mapping[tuple[type, str], str] = {
     (Replay, "records"): "of this reading",
     (Replay, "counted"): "of this reading",
+    (Replay, "loaded_lsn"): "of this reading",
     (Replay, "touched"): "of this reading",
     (Replay, "_load_blob"): "where blobs are",
     (Scheduler, "kinds"): "kinds are compared where somebody refers to them; the table also has those that nobody does",

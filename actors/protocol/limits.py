@@ -168,8 +168,13 @@ POST_BACKLOG_BYTES_MAX: Final = 16 * MIB
 open runs still say comes on top. Four rings: a face that is busy for some 100 ms does not stop itself."""
 
 # --- storage ------------------------------------------------------------------------------------------------------
-SEGMENT_BYTES: Final = 64 * MIB
+SEGMENT_BYTES: Final = 16 * MIB
 """A log segment is closed when it is larger."""
+CHECKPOINT_BYTES: Final = 16 * MIB
+"""Of records in closed segments, after which the state is written to the checkpoint. A recovery reads about so much and
+a segment more: a second, where records are many and small."""
+CHECKPOINT_BYTES_MIN: Final = 4 * KIB
+CHECKPOINT_BYTES_MAX: Final = 1024 * 1024 * MIB
 RECORD_BYTES_MAX: Final = 256 * MIB
 """A longer length field in a log means corruption."""
 LOG_PENDING_BYTES_MAX: Final = 64 * MIB

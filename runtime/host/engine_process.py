@@ -21,6 +21,7 @@ from typing import Any, Final
 import orjson
 import uvloop
 
+from actors.checkpoints import Checkpoints
 from actors.core import EngineCore
 from actors.once import folders
 from actors.persister import Persister
@@ -95,16 +96,19 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         )
         scheduler.schedules.calendar = ZoneCalendar()
         replay = Replay(scheduler, blobs.open)
-        report, writer = _recover(folder, replay, bool(config.get("salvage")))
+        least = config.get("checkpoint_bytes")
+        report, writer = _recover(folder, replay, bool(config.get("salvage")), least or limits.SEGMENT_BYTES)
         segments = [(info.no, info.first_lsn) for info in writer.segments()]
-        persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS)
+        closed = tuple((info.last_lsn, info.bytes) for info in report.segments[:-1])
+        checkpoints = Checkpoints(least, replay.loaded_lsn, closed)
+        persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints)
         opened = {"pid": os.getpid(), "durability": config["durability"]}
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
         runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
         known = {name for run in runs for name in folders(run)}
         blobs.sweep(known.__contains__)
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
-        recovery = {**found, **_summary(report)}
+        recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn}
         worker_config = {
             "blobs": folder.blobs_path,
             "fsync": config["durability"] == "fsync",
@@ -118,7 +122,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         def log_of(deliver: Callable[[Any], None]) -> LogThread:
             return LogThread(writer, deliver)
 
-        host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery)
+        host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path)
         loop.set_exception_handler(partial(_fail, host))
         desk = CommandDesk(loop, folder.path, host.take_event, host.teller)
         try:
@@ -155,7 +159,9 @@ def _settle_memory() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
-def _recover(folder: StateFolder, replay: Replay, salvage: bool) -> tuple[RecoveryReport, LogWriter]:
+def _recover(
+    folder: StateFolder, replay: Replay, salvage: bool, segment_bytes: int
+) -> tuple[RecoveryReport, LogWriter]:
     files = DiskFiles()
     gc.disable()
     try:
@@ -164,4 +170,4 @@ def _recover(folder: StateFolder, replay: Replay, salvage: bool) -> tuple[Recove
         gc.enable()
     if report.gaps:
         report = mend_log(folder.log, files, report)
-    return report, LogWriter(folder.log, files, report)
+    return report, LogWriter(folder.log, files, report, segment_bytes=min(segment_bytes, limits.SEGMENT_BYTES))

@@ -243,6 +243,8 @@ class CheckpointFile:
         if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             for statement in _SCHEMA:
                 database.execute(statement)
+        elif self._meta("lsn") != self.lsn:
+            raise StateFolderError(f"another process wrote the checkpoint {self.path}")
         there = {run for (run,) in database.execute("SELECT DISTINCT run FROM part")}
         database.executemany("DELETE FROM part WHERE run = ?", [(run,) for run in there - kept - {ENGINE}])
         written = 0

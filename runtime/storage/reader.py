@@ -150,13 +150,21 @@ class LogReader:
     """
 
     def __init__(
-        self, place: LogPlace, files: Files, *, salvage: bool = False, live: bool = False, after_lsn: int = 0
+        self,
+        place: LogPlace,
+        files: Files,
+        *,
+        salvage: bool = False,
+        live: bool = False,
+        after_lsn: int = 0,
+        below: int = 0,
     ) -> None:
         self._place = place
         self._files = files
         self._salvage = salvage
         self._live = live
         self._after_lsn = after_lsn
+        self._below = below
         self.passed_over = False
         """Whether a segment vanished while it read."""
         self._seen = _Progress()
@@ -185,6 +193,8 @@ class LogReader:
 
     def _read(self) -> Iterator[Record]:
         numbers = list_segments(self._place, self._files)
+        if self._below:
+            numbers = [no for no in numbers if no < self._below]
         known = self._pass_known(numbers) if self._after_lsn else 0
         for position, no in enumerate(numbers):
             if position < known:
@@ -198,7 +208,7 @@ class LogReader:
                 raise
             except OSError as error:
                 raise StateFolderError(f"cannot read log segment {segment_name(no)}: {error}") from error
-            records = self._read_segment(no, data, last=position == len(numbers) - 1)
+            records = self._read_segment(no, data, last=position == len(numbers) - 1 and not self._below)
             if self._seen.next_lsn <= self._after_lsn:
                 records = (record for record in records if record.lsn > self._after_lsn)
             yield from records
@@ -352,7 +362,7 @@ class LogReader:
 
 
 def read_log(
-    place: LogPlace, files: Files, *, salvage: bool = False, live: bool = False, after_lsn: int = 0
+    place: LogPlace, files: Files, *, salvage: bool = False, live: bool = False, after_lsn: int = 0, below: int = 0
 ) -> LogReader:
     """Read a log from its oldest record on.
 
@@ -363,8 +373,9 @@ def read_log(
         live: An engine is writing this log; tolerate removed segments and a write under way.
         after_lsn: Give out what is behind this record, which the log must reach. Segments with nothing above it are
             reported by their headers, and not read.
+        below: Read closed segments only, those with smaller numbers than this; 0: all. They have no torn tail.
 
     Returns:
         An iterable of records in LSN order; afterwards its `report()` is complete. Reading writes nothing.
     """
-    return LogReader(place, files, salvage=salvage, live=live, after_lsn=after_lsn)
+    return LogReader(place, files, salvage=salvage, live=live, after_lsn=after_lsn, below=below)

@@ -107,9 +107,15 @@ def _read(
     for record in reader:
         replay.fold(record)
     report = reader.report()
+    if not (after_lsn or salvage):
+        refuse_cut(replay, report)
+    return report, reader.passed_over
+
+
+def refuse_cut(replay: Replay, report: RecoveryReport) -> None:
+    """Raise CheckpointUnusable when this log, read alone, begins where a checkpoint should have been."""
     begins = report.segments[0].first_lsn if report.segments else 1
-    if not (after_lsn or salvage) and 1 < begins <= replay.checkpoint_lsn + 1:
+    if 1 < begins <= replay.checkpoint_lsn + 1:
         raise CheckpointUnusable(
             f"the log begins at LSN {begins}, and the checkpoint that holds what was before is missing"
         )
-    return report, reader.passed_over

@@ -16,8 +16,9 @@ from tests.states import differences
 
 
 def life(seed: int) -> list[Record]:
-    """The log of a simulated life, with crashes."""
+    """The whole log of a simulated life, with crashes."""
     world = World(seed)
+    world.checkpoints.off = True
     world.run()
     return list(read_log(PLACE, world.disk.after_kill()))
 
@@ -69,3 +70,12 @@ def test_what_changed_since_the_last_checkpoint_is_all_that_has_to_be_written(se
             rows.update((part[:3], part) for part in save(replay, changed))
             parts = [rows[key] for key in sorted(rows)]
             assert differences(replay, loaded(parts)) == [], f"at record {record.lsn}"
+
+
+@pytest.mark.slow
+def test_simulated_engines_begin_with_checkpoints_and_cut_their_logs_behind_them() -> None:
+    worlds = [World(seed) for seed in (0, 1, 2, 3)]
+    for world in worlds:
+        world.run()
+    assert sum(world.checkpoints.taken for world in worlds) > 1
+    assert any(next(iter(read_log(PLACE, world.disk.after_kill()))).lsn > 1 for world in worlds)
