@@ -2,5 +2,6 @@
 
 Knows bytes, files and crashes. Must not know what a payload means, nor decide anything: the persister actor decides.
 Read in this order: `files` (the seam to the disk), `segment` (the byte layout), `wal` (the writer), `reader`
-(recovery), `salvage` (a damaged log made whole again), `folder` (identity and ownership), `verify` (the check).
+(recovery), `salvage` (a damaged log made whole again), `folder` (identity and ownership), `checkpoint` (the state in a
+file), `resume` (where a recovery begins), `take` (the next checkpoint), `verify` (the check).
 """

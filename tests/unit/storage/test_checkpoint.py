@@ -157,3 +157,38 @@ def test_no_room_is_said(made: Path) -> None:
         with pytest.raises(DiskFull):
             checkpoint.put(11, [ENGINE, SavedPart(3, "run", 0, Random(1).randbytes(100_000))], [3])
     assert found(made) == (10, [ENGINE, *ONE, *TWO])
+
+
+def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(made: Path, tmp_path: Path) -> None:
+    """The files as they are at each step of SQLite, which is what a killed process leaves."""
+    old = (10, [ENGINE, *ONE, *TWO])
+    noise = [SavedPart(3, "state", at, Random(at).randbytes(3000)) for at in range(40)]
+    new = (11, [ENGINE, *TWO, *noise])
+    seen: list[tuple[bytes, bytes | None]] = []
+
+    def look() -> int:
+        journal = made / (CHECKPOINT_NAME + "-journal")
+        left = journal.read_bytes() if journal.exists() else None
+        seen.append(((made / CHECKPOINT_NAME).read_bytes(), left))
+        return 0
+
+    with CheckpointFile.write(str(made), OWN) as checkpoint:
+        checkpoint._database.execute("PRAGMA cache_size=4")  # so that pages are written before the end
+        checkpoint._database.set_progress_handler(look, 40)
+        checkpoint.put(11, [ENGINE, *TWO, *noise], [2, 3])
+    look()
+    states, again = [], tmp_path / "again"
+    again.mkdir()
+    for content, journal in seen:
+        for old_file in again.iterdir():
+            old_file.unlink()
+        (again / CHECKPOINT_NAME).write_bytes(content)
+        if journal is not None:
+            (again / (CHECKPOINT_NAME + "-journal")).write_bytes(journal)
+        states.append(found(again))
+        assert [path.name for path in again.iterdir() if path.name == CHECKPOINT_NAME], "a reader changed something"
+        with CheckpointFile.write(str(again), OWN) as checkpoint:  # and the next one goes on from there
+            assert checkpoint.lsn == states[-1][0]
+    assert len({content for content, _ in seen}) > 5
+    assert [state for state in states if state not in (old, new)] == []
+    assert (states[0], states[-1]) == (old, new)
