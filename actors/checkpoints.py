@@ -76,6 +76,12 @@ class Checkpoints:
         self._closed.append((last_lsn, size))
         self._judge()
 
+    def removed(self, first_lsn: int) -> None:
+        """The log now begins with this record: what was before is nothing that a recovery reads."""
+        while self._closed and self._closed[0][0] < first_lsn:
+            self._closed.popleft()
+        self._judge()
+
     def look(self, segment_no: int, first_lsn: int, now_ns: int) -> TakeCheckpoint | RetryAt | None:
         """Begin one if it is time; else ask, once, to be called again. The active segment is that of this number; it
         begins with this record."""
@@ -93,8 +99,7 @@ class Checkpoints:
             self._taken += 1
             self._failed_in_a_row, self._trouble = 0, ""
             self._not_before_ns = now_ns + REST_FACTOR * (now_ns - self._begun_ns)
-            while self._closed and self._closed[0][0] <= event.lsn:
-                self._closed.popleft()
+            self.removed(event.lsn + 1)
         else:
             self._failed += 1
             self._trouble = event.message

@@ -315,6 +315,7 @@ class Persister:
                 removed = True
         if removed:
             effects.append(RemoveSegments(segments[0][0]))
+            self.checkpoints.removed(segments[0][1])
 
     def _story(self) -> str:
         return f"persister {self.state}, last {self.last_lsn}, written {self.written_lsn}, durable {self.durable_lsn}"

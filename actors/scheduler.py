@@ -21,22 +21,10 @@ from typing import Any, Final
 
 import orjson
 
-from actors import (
-    admission,
-    calls,
-    checkpoints,
-    consequences,
-    deadline,
-    expiry,
-    growth,
-    kept,
-    news,
-    once,
-    outcomes,
-    timetable,
-)
+from actors import admission, calls, consequences, deadline, expiry, growth, kept, news, once, outcomes, timetable
 from actors.books import RunBook
 from actors.cancels import on_cancel
+from actors.checkpoints import on_taken
 from actors.consequences import Spreading
 from actors.giving import Giving
 from actors.keys import Keys
@@ -405,5 +393,5 @@ class Scheduler:
         msg.Noted: _on_noted,
         msg.Told: _on_told,
         msg.TimePassed: _on_time,
-        CheckpointTaken: checkpoints.on_taken,
+        CheckpointTaken: on_taken,
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -22,12 +23,16 @@ from runtime.storage.folder import StateFolder
 from runtime.storage.take import take_checkpoint
 
 NICENESS: Final = 10
+OOM_SCORE: Final = "800"
+"""Where memory runs out it is this process that goes, and nobody misses it."""
 
 
 def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
     """Take a checkpoint, say so, and return."""
     kernel.name_process("ms-checkpointer")
     kernel.step_back(NICENESS)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(OOM_SCORE)
     gc.disable()  # it makes no cycles, and ends soon
     try:
         with StateFolder.open(config["state_dir"], create=False, owner=False) as folder:

@@ -31,11 +31,12 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Returns:
         `runs` (latest first; `run_id`, `name`, `state`, `counts`, `created_ns`, `ended_ns`), `owner_pid` (None when no
-        engine runs), `durability` of the latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`).
+        engine runs), `durability` of the latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`,
+        and `checkpoint_lsn`: records up to there are in the checkpoint and not counted; 0 when there is none).
 
     Raises:
         StateFolderError, NotAStateFolder, NewerFormat: It cannot be read.
-        LogCorrupt: The log is damaged before its tail.
+        LogCorrupt: The log is damaged before its tail. CheckpointUnusable: The checkpoint is, or it is missing.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
         scheduler, replay, report = _read(folder)
@@ -50,6 +51,7 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
                 "segments": len(report.segments),
                 "bytes": report.bytes,
                 "bytes_cut": report.bytes_cut,
+                "checkpoint_lsn": replay.loaded_lsn,
                 "types": {RecordType(kind).name.lower(): count for kind, count in sorted(replay.counted.items())},
             },
         }

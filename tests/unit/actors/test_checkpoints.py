@@ -106,6 +106,13 @@ def test_the_persister_counts_what_it_closes_and_asks() -> None:
     assert actor.receive([log.Written(2, 2, 2)], 0) == [log.Durable(2), log.TakeCheckpoint(1, 2)]
 
 
+def test_what_the_log_let_go_of_is_not_counted() -> None:
+    actor = Persister("os", 1, [(1, 1), (2, 11), (3, 21)], checkpoints=Checkpoints(100, 0, ((10, 90), (20, 5))))
+    actor.receive([log.Append([Record(1, 2, b"x")]), log.FloorRaised(11)], 0)
+    actor.receive([log.Written(1, 3, 21)], 0)
+    assert actor.checkpoints.statistics().bytes_behind == 5
+
+
 def test_a_floor_is_not_forgotten_for_a_lower_one() -> None:
     actor = Persister("os", 1, [(1, 1), (2, 11), (3, 21)])
     actor.receive([log.Append([Record(1, 2, b"x")]), log.FloorRaised(2), log.FloorRaised(22), log.FloorRaised(5)], 0)
