@@ -130,6 +130,32 @@ def test_killed_at_any_moment_it_harms_nobody(state_dir: Path) -> None:
         assert {status.run_id for status in rt.runs()} == known
 
 
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_an_engine_that_is_killed_while_one_is_taken_loses_nothing(state_dir: Path, after: int) -> None:
+    """After none, one or two that were taken before it; what was submitted meanwhile has its results."""
+    with Runtime(state_dir, node_types=ONE, checkpoint_bytes=SMALL) as rt:
+        family, lsn = OwnFamily(rt), 0
+        for _ in range(after):
+            lsn = taken(rt, lsn)
+        handles = []
+
+        def one() -> list[int]:
+            handles.extend(rt.submit(math.sqrt, float(i)) for i in range(50))
+            return family.named("ms-checkpointer")
+
+        until(one, "a checkpointer")
+        kill(family.engine)
+        handles.append(rt.submit(math.sqrt, 0.0))
+        assert [handle.result(timeout=60) for handle in handles] == [
+            math.sqrt(float(i)) for i in [*range(50)] * (len(handles) // 50) + [0]
+        ]
+        assert rt.recovery["checkpoint_lsn"] >= lsn
+        taken(rt, lsn)
+        known = {status.run_id for status in rt.runs()}
+    assert verify(state_dir).sound
+    assert {row["run_id"] for row in summarise(state_dir)["runs"]} == known
+
+
 def test_without_room_it_is_told_and_tried_again(state_dir: Path) -> None:
     with Runtime(state_dir, node_types=ONE, durability="os", checkpoint_bytes=SMALL) as rt:
         spawner = psutil.Process(OwnFamily(rt).spawner)
