@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import deque
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from actors.protocol import limits
 from actors.run import Run
@@ -25,6 +26,8 @@ UNIQUE: Final = "unique:"
 """What a name begins with under which one run is open at a time."""
 CARRY_LAG_RECORDS: Final = 4096
 """Records that a run which is kept for its letters may keep in the log, beside those for its size."""
+SESSIONS_IDLE_MAX: Final = 100
+"""Sessions without runs that a checkpoint keeps: the latest ones."""
 ROOM_PART: Final = 16
 """Retiring frees one part in so many, so that it is done for many runs at once."""
 
@@ -275,6 +278,43 @@ class RunBook:
         size = sum(run.items_bytes + run.results_bytes for run in low)
         floor = self._floor_by_age(next_lsn) - CARRY_LAG_RECORDS - size // limits.KIB
         return [run for run in low if run.lsn < floor]
+
+    def saved(self) -> dict[str, Any]:
+        """What a checkpoint holds beside the runs: sessions, in order, and where runs stand. Those that may go are left
+        out: sessions without runs, but the latest ones (a face has one, and the next face another one)."""
+        idle = [name for name, session in self.sessions.items() if not session.runs][:-SESSIONS_IDLE_MAX]
+        return {
+            "next_no": self._next_no,
+            "live": list(self.live),
+            "finished": [[no, self._ended_lsn[no]] for no in self.finished],
+            "aside": list(self._aside),
+            "known": [[name, run.no] for name, run in self.known.items()],
+            "sessions": [
+                [name, session.seq_last, [run.no for run in session.runs.values()]]
+                for name, session in self.sessions.items()
+                if name not in idle
+            ],
+        }
+
+    def load(self, data: dict[str, Any], runs: Mapping[int, Run]) -> None:
+        """Take what `saved` made into an empty book, and these runs, all that it names."""
+        self._next_no = data["next_no"]
+        for name, seq_last, numbers in data["sessions"]:
+            session = self.session(name)
+            session.seq_last = seq_last
+            session.runs = {runs[no].seq: runs[no] for no in numbers}
+            session.bases = sorted(session.runs)
+        self.live = {no: runs[no] for no in data["live"]}
+        self.finished = {no: runs[no] for no, _ in data["finished"]}
+        self._ended_lsn = dict(data["finished"])
+        self._aside = {no: runs[no] for no in data["aside"]}
+        self.known = {name: runs[no] for name, no in data["known"]}
+        self._by_key = {run.key: run for run in runs.values()}
+        self._by_age = deque(sorted(runs.keys() - self._aside.keys()))
+        self.nodes_live = sum(run.size for run in self.live.values())
+        self.nodes_finished = sum(run.size for run in self.finished.values())
+        self.bytes_live = sum(run.items_bytes for run in self.live.values())
+        self.bytes_finished = sum(run.items_bytes + run.results_bytes for run in self.finished.values())
 
     def put_aside(self, run: Run, lsn: int) -> None:
         """All that the log has to keep of this run begins with this record."""

@@ -40,6 +40,7 @@ _ROUTES: Final[dict[type, int]] = {
     **dict.fromkeys(fx.ALL, _EFFECT),
     **dict.fromkeys((log.Written, log.NoSpace, log.LogBroken), _LOG),
     **dict.fromkeys((msg.WorkerWanted, msg.WorkerGone, msg.CloseAsked), _SUPERVISOR),
+    **dict.fromkeys((log.CheckpointTaken, log.CheckpointFailed), _SEVERAL),
     **dict.fromkeys((msg.StopLeases, msg.Drain, msg.TimePassed, msg.PoolDelayed, msg.MachineSeen), _SEVERAL),
     **dict.fromkeys(
         (
@@ -253,6 +254,10 @@ class EngineCore:
         self, message: Any, to_pools: dict[str, list[Any]], to_scheduler: list[Any], to_supervisor: list[Any]
     ) -> None:
         kind = type(message)
+        if kind is log.CheckpointTaken or kind is log.CheckpointFailed:
+            self.persister.checkpoints.ended(message, self._now_ns)
+            to_scheduler += [message] if kind is log.CheckpointTaken else []
+            return
         if kind is msg.Drain:
             self.scheduler.draining = True
         for name in (message.node_type,) if kind is msg.PoolDelayed else self.pools:
@@ -274,7 +279,7 @@ class EngineCore:
                 else:
                     self._outbox.append(message)
             elif kind is fx.RaiseFloor:
-                self._floor = message.lsn
+                self._floor = max(self._floor, message.lsn)
             else:
                 self._effects.append(message)
         else:
@@ -327,7 +332,7 @@ class EngineCore:
         if self._floor:
             batch.append(log.FloorRaised(self._floor))
             self._floor = 0
-        if batch or not self.persister.settled:
+        if batch or not self.persister.settled or self.persister.checkpoints.due:
             for effect in self.persister.receive(batch, self._now_ns):
                 handler = self._from_log.get(type(effect))
                 if handler is None:

@@ -14,9 +14,9 @@ Two ways of reading, chosen by what is wanted:
 Invariants: a record leads to the same events whatever else is wanted, and wherever reading began; what the record says
 stands before what follows from it.
 Concurrency: none. Pure: what reads the disk is given.
-Known limits: of a run that was imported before reading began, only a folded reading tells. Told only, nodes that a run got while it ran have no name. What recovery ends (cancels that were under way
+Known limits: told only, nodes that a run got while it ran have no name. What recovery ends (cancels that were under way
 when the engine died) is told by the records it writes. A wave that was on its way when something else was recorded is
-told with the record that set it off.
+told with the record that set it off. Of runs that only a checkpoint has, nothing is told that was before it.
 """
 
 from __future__ import annotations

@@ -105,6 +105,7 @@ BY_RECORD: Final[Mapping[RecordType, frozenset[str]]] = MappingProxyType(
         RecordType.DEAD: frozenset({"node.discarded", "node.replayed", "run.replayed"}),
         RecordType.LENT: frozenset({"node.waiting"}),
         RecordType.IMPORTED: frozenset({"run.imported"}),
+        RecordType.CHECKPOINT: frozenset(),
     }
 )
 """Which kinds a record can lead to."""

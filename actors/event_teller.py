@@ -60,6 +60,7 @@ class EventTeller(Replay):
         load_blob: Any = None,
         *,
         begins: bool = False,
+        base: Callable[[Replay, int], int] = lambda replay, upto_lsn: 0,
     ) -> None:
         super().__init__(new_scheduler(), load_blob)
         self.wanted = wanted
@@ -68,6 +69,7 @@ class EventTeller(Replay):
         """The latest time that a record told."""
         self._find = find
         self._history = history
+        self._base = base
         self._whole = begins
         self._muted = False
         self._out: list[Event] = []
@@ -144,7 +146,10 @@ class EventTeller(Replay):
         self.scheduler = new_scheduler()
         self._whole = self._muted = self.folds = True
         try:
+            begun_lsn = self._base(self, lsn - 1)
             for record in self._history(lsn):
+                if record.lsn <= begun_lsn:
+                    continue
                 self._lsn = record.lsn
                 self.fold(record)
         finally:

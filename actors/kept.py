@@ -82,20 +82,21 @@ def snapshot(run: Run, ended_ns: int | None) -> bytes:
     return b"".join([MARK, _LENGTH.pack(len(text)), text, body])
 
 
-def restore(scheduler: Scheduler, payload: bytes, lsn: int, accept: Callable[[list[dict[str, Any]]], None]) -> None:
-    """Take such a record of the log. `accept` makes sure that node types have queues."""
+def restore(scheduler: Scheduler, payload: bytes, lsn: int, accept: Callable[[list[dict[str, Any]]], None]) -> int:
+    """Take such a record of the log; returns the run's number. `accept` makes sure that node types have queues."""
     (length,) = _LENGTH.unpack_from(payload, 1)
     head = orjson.loads(payload[5 : 5 + length])
     book = scheduler.book
     known = book.finished.get(head["no"]) or book.live.get(head["no"])
     if known is not None:
         book.put_aside(known, lsn)
-        return
+        return known.no
     accept(head["kinds"])
     run = _run_of(scheduler, head, decode(memoryview(payload)[5 + length :])[1])
     book.restore(run, lsn)
     if head["ended_ns"] is not None:
         scheduler.ended_ns[run.no] = head["ended_ns"]
+    return run.no
 
 
 def _run_of(scheduler: Scheduler, head: dict[str, Any], columns: GraphColumns) -> Run:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 KEYS_PER_RECORD: Final = 1000
 """Keys that are written again together: about 110 KB."""
 
+AGAIN_SAVED_MAX: Final = 10_000
+"""Submissions of a session that stand for runs which have ended, in a checkpoint."""
+
 
 class Claim(NamedTuple):
     """What a submission says of its key."""
@@ -149,6 +152,28 @@ class Keys:
         """The run that a key stands for, if it is known."""
         entry = self._entries.get(key)
         return None if entry is None else entry.run
+
+    def saved(self, scheduler: Scheduler) -> dict[str, Any]:
+        """What a checkpoint holds. Keys whose windows are over are forgotten, and of submissions that stand for a run
+        that has ended all but the latest: their sessions were told, or are gone."""
+        self._expire(scheduler.wall_ns)
+        for session, rows in self.again.items():
+            late = len(rows) - AGAIN_SAVED_MAX
+            if late > 0:
+                book = scheduler.book
+                kept = [row for row in rows[:late] if (run := book.get(row[1])) is not None and run.open]
+                self.again[session] = kept + rows[late:]
+        return {
+            "again": [[session, rows] for session, rows in self.again.items()],
+            "kept": [[key, *entry] for key, entry in self._entries.items()],
+        }
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take what `saved` made."""
+        for session, rows in data["again"]:
+            self.again[session] = [(seq, run, key) for seq, run, key in rows]
+        for key, run, until_ns, digest, lsn in data["kept"]:
+            self._put(key, Entry(run, until_ns, digest, lsn))
 
     def _put(self, key: str, entry: Entry) -> None:
         self._entries[key] = entry

@@ -128,8 +128,8 @@ def folders(run: Run) -> list[str]:
     return [run.key] if burst is None else [run.key, *burst.files]
 
 
-def restore(scheduler: Scheduler, payload: bytes, load: Any) -> None:
-    """Take a DEBOUNCE record of the log. `load` reads a container."""
+def restore(scheduler: Scheduler, payload: bytes, load: Any) -> int:
+    """Take a DEBOUNCE record of the log; returns the number of its run. `load` reads a container."""
     length = int.from_bytes(payload[:HEAD_BYTES], "little")
     head = orjson.loads(payload[HEAD_BYTES : HEAD_BYTES + length])
     session, seq, no, run_key, wall_ns, due_ns = head
@@ -142,6 +142,7 @@ def restore(scheduler: Scheduler, payload: bytes, load: Any) -> None:
         header, columns = load(memoryview(payload)[HEAD_BYTES + length :])
         kinds = reclass.kinds_of_block(scheduler, run, 0, header)
         _take_place(scheduler, run, header, columns, kinds, due_ns, f"{session}-{seq}")
+    return int(no)
 
 
 def _is_waiting(scheduler: Scheduler, run: Run) -> bool:

@@ -33,6 +33,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal
 
+from actors.checkpoints import Checkpoints
 from actors.protocol import limits
 from actors.protocol.errors import InvariantBroken, ProtocolError
 from actors.protocol.log_messages import (
@@ -133,6 +134,7 @@ class Persister:
         next_lsn: LSN of the first record to come.
         segments: Number and first LSN of each segment of the log, ascending; the last is active.
         delay_ns: How long records that nobody waits for may gather before they are written.
+        checkpoints: When they are taken; None: never.
     """
 
     def __init__(
@@ -141,6 +143,7 @@ class Persister:
         next_lsn: int = LSN_FIRST,
         segments: Iterable[tuple[int, int]] = (),
         delay_ns: int = 0,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self.durability: Final = durability
         self.state = PersisterState.IDLE
@@ -156,6 +159,8 @@ class Persister:
         self._wanted_lsn = 0
         self._waiting_since_ns = 0
         self._paused = False
+        self.checkpoints = checkpoints or Checkpoints()
+        self._segment_bytes = 0
         self._segments = deque(segments)
         self._floors: deque[tuple[int, int]] = deque()
         self._writes = 0
@@ -181,6 +186,8 @@ class Persister:
         elif state is PersisterState.FULL and now_ns >= self._retry_at_ns:
             self._step(PersisterEvent.DUE)
             self._take(effects)
+        if self.checkpoints.due and (take := self.checkpoints.look(*self._segments[-1], now_ns)) is not None:
+            effects.append(take)
         if self.durable_lsn > durable_before:
             effects.insert(0, Durable(self.durable_lsn))
         return effects
@@ -250,9 +257,12 @@ class Persister:
         self.written_lsn = event.lsn
         self.pending_bytes -= self._in_flight_bytes
         self._records_written += len(self._in_flight)
-        self._in_flight, self._in_flight_bytes = [], 0
         if not self._segments or event.segment_no > self._segments[-1][0]:
             self._segments.append((event.segment_no, event.segment_first_lsn))
+            self.checkpoints.closed(event.segment_first_lsn - 1, self._segment_bytes)
+            self._segment_bytes = 0
+        self._segment_bytes += self._in_flight_bytes
+        self._in_flight, self._in_flight_bytes = [], 0
         if self._paused:
             self._paused = False
             effects.append(Resume())
@@ -278,9 +288,10 @@ class Persister:
 
     def _floor_raised(self, event: FloorRaised, now_ns: int, effects: list[PersisterEffect]) -> None:
         """Remember the floor until all that is logged now is written: what made it rise may be among that."""
+        lsn = event.lsn
         if len(self._floors) == FLOORS_MAX:
-            self._floors.pop()
-        self._floors.append((self.last_lsn, event.lsn))
+            lsn = max(lsn, self._floors.pop()[1])
+        self._floors.append((self.last_lsn, lsn))
 
     def _step(self, event: PersisterEvent) -> None:
         following = PERSISTER_TABLE[self.state].get(event)
@@ -304,6 +315,7 @@ class Persister:
                 removed = True
         if removed:
             effects.append(RemoveSegments(segments[0][0]))
+            self.checkpoints.removed(segments[0][1])
 
     def _story(self) -> str:
         return f"persister {self.state}, last {self.last_lsn}, written {self.written_lsn}, durable {self.durable_lsn}"

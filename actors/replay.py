@@ -48,6 +48,12 @@ class Replay:
         self._load_blob = load_blob
         self.opened: dict[str, Any] = {}
         self.counted: Counter[int] = Counter()
+        self.touched: set[int] | None = None
+        """Numbers of runs that records changed, where somebody asks for them: see `actors.saved`."""
+        self.loaded_lsn = 0
+        """Of the checkpoint that it began with."""
+        self.checkpoint_lsn = 0
+        """Up to where the log may have been cut because there was a checkpoint."""
         self._offset_ns = 0
         self.incoming = Incoming()
 
@@ -70,6 +76,18 @@ class Replay:
             handler(self, record)
         except (LookupError, ValueError, TypeError, struct.error) as broken:
             raise ProtocolError(f"record {record.lsn} of type {record.type} does not fit: {broken!r}") from broken
+
+    def saved(self) -> dict[str, Any]:
+        """What a checkpoint holds of it."""
+        used = [[key, then_ns, busy_ns] for key, (then_ns, busy_ns) in self._used.items()]
+        cut = self.checkpoint_lsn
+        return {"used": used, "opened": self.opened, "offset_ns": self._offset_ns, "checkpoint_lsn": cut}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take what `saved` made."""
+        self._used = {key: (then_ns, busy_ns) for key, then_ns, busy_ns in data["used"]}
+        self.opened, self._offset_ns = data["opened"], data["offset_ns"]
+        self.checkpoint_lsn = data["checkpoint_lsn"]
 
     def finish(
         self, now_ns: int, wall_ns: int, opened: dict[str, Any], next_lsn: int = 0
@@ -136,6 +154,13 @@ class Replay:
         payload = record.payload
         run = self._graph(payload) if payload[:1] == b"G" else self._tasks(payload)
         run.lsn = record.lsn
+        self._live(run.no)
+
+    def _live(self, no: int) -> Run | None:
+        """The live run of this number, which a record is about to change."""
+        if self.touched is not None:
+            self.touched.add(no)
+        return self.scheduler.book.live.get(no)
 
     def _graph(self, payload: bytes) -> Run:
         scheduler = self.scheduler
@@ -158,7 +183,7 @@ class Replay:
         if body[:1] == b"@":
             body = self._load_blob(bytes(body[1:]).decode())
         header, columns = decode(body)
-        self._accept_node_types(header["kinds"])
+        self.accept_node_types(header["kinds"])
         return header, columns
 
     def _tasks(self, payload: bytes) -> Run:
@@ -166,7 +191,7 @@ class Replay:
         session, no, wall_ns, kinds, body = orjson.loads(payload[1:])
         scheduler.set_time(scheduler.now_ns, wall_ns)
         scheduler.book.expect_no(no)
-        self._accept_node_types([data for _, data in kinds])
+        self.accept_node_types([data for _, data in kinds])
         interned = scheduler.interned([data for _, data in kinds])
         numbers = [number for number, _ in kinds]
         if payload[:1] == b"M":
@@ -177,7 +202,7 @@ class Replay:
         scheduler.book.weigh(run, len(payload))
         return run
 
-    def _accept_node_types(self, kinds: list[dict[str, Any]]) -> None:
+    def accept_node_types(self, kinds: list[dict[str, Any]]) -> None:
         """Node types that the log knows and this start does not get a queue: their tasks wait, visibly."""
         for data in kinds:
             self.scheduler.giving.open(data["node_type"])
@@ -186,7 +211,7 @@ class Replay:
         scheduler = self.scheduler
         _, groups = orjson.loads(record.payload)
         for _, no, nodes, values, started_ns, ends in groups:
-            run = scheduler.book.live.get(no)
+            run = self._live(no)
             if run is None:
                 continue
             nodes = unpacked(nodes, len(values))
@@ -203,7 +228,7 @@ class Replay:
     def _attempt(self, record: Record) -> None:
         no, node, outcome, attempt, failure, due, wall, times = orjson.loads(record.payload)
         scheduler = self.scheduler
-        run = scheduler.book.live.get(no)
+        run = self._live(no)
         if run is None:
             return
         scheduler.set_time(scheduler.now_ns, wall)
@@ -231,7 +256,7 @@ class Replay:
 
     def _cancel(self, record: Record) -> None:
         no, node, leased = orjson.loads(record.payload)
-        run = self.scheduler.book.live.get(no)
+        run = self._live(no)
         if run is None:
             return
         for n in leased:
@@ -250,14 +275,14 @@ class Replay:
 
     def _spawned(self, record: Record) -> None:
         _, no, node, block = orjson.loads(record.payload)
-        run = self.scheduler.book.live.get(no)
+        run = self._live(no)
         if run is not None:
-            self._accept_node_types(block["kinds"])
+            self.accept_node_types(block["kinds"])
             run.own_rare().spawned[node] = (block, reclass.kinds_of_block(self.scheduler, run, node, block))
 
     def _lent(self, record: Record) -> None:
         no, node, wall_ns, *_ = orjson.loads(record.payload)
-        run = self.scheduler.book.live.get(no)
+        run = self._live(no)
         if run is not None:
             self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
             calls.enter(self.scheduler, run, node, *run.own_rare().spawned.pop(node))
@@ -272,6 +297,9 @@ class Replay:
         self.opened = opened = orjson.loads(record.payload)
         self._offset_ns = opened["wall_ns"] - opened["now_ns"]
         self.scheduler.book.expect_no_at_least(opened["next_run_no"])
+
+    def _checkpoint(self, record: Record) -> None:
+        self.checkpoint_lsn = max(self.checkpoint_lsn, orjson.loads(record.payload)[0])
 
     def _rates(self, record: Record) -> None:
         used = orjson.loads(record.payload)
@@ -290,28 +318,28 @@ class Replay:
         self.scheduler.standing.restore(record.payload, record.lsn)
 
     def _debounced(self, record: Record) -> None:
-        once.restore(self.scheduler, record.payload, self._container)
+        self._live(once.restore(self.scheduler, record.payload, self._container))
 
     def _priority(self, record: Record) -> None:
         no, node, class_, wall_ns, asker = orjson.loads(record.payload)
-        run = self.scheduler.book.live.get(no)
+        run = self._live(no)
         if run is not None:
             self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
             reclass.enter(self.scheduler, run, node, class_, asker)
 
     def _dead(self, record: Record) -> None:
         if record.payload[:1] == kept.MARK:
-            kept.restore(self.scheduler, record.payload, record.lsn, self._accept_node_types)
+            self._live(kept.restore(self.scheduler, record.payload, record.lsn, self.accept_node_types))
             return
         what, no, nodes, wall_ns, asker = orjson.loads(record.payload)
         book = self.scheduler.book
-        run = book.live.get(no) or book.finished.get(no)
+        run = self._live(no) or book.finished.get(no)
         if run is not None:
             self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
             revival.enter(self.scheduler, run, what, nodes, asker)
 
     def _imported(self, record: Record) -> None:
-        self.incoming.take(self.scheduler, record.payload, record.lsn, self._accept_node_types)
+        self.incoming.take(self.scheduler, record.payload, record.lsn, self.accept_node_types)
 
     _on: ClassVar[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,
@@ -330,4 +358,5 @@ class Replay:
         int(RecordType.DEBOUNCE): _debounced,
         int(RecordType.DEAD): _dead,
         int(RecordType.IMPORTED): _imported,
+        int(RecordType.CHECKPOINT): _checkpoint,
     }

@@ -24,6 +24,7 @@ import orjson
 from actors import admission, calls, consequences, deadline, expiry, growth, kept, news, once, outcomes, timetable
 from actors.books import RunBook
 from actors.cancels import on_cancel
+from actors.checkpoints import on_taken
 from actors.consequences import Spreading
 from actors.giving import Giving
 from actors.keys import Keys
@@ -35,6 +36,7 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import InvariantBroken, UnknownNodeType
 from actors.protocol.kinds import Kind, KindTable
+from actors.protocol.log_messages import CheckpointTaken
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
 from actors.rates_log import note_rates
@@ -391,4 +393,5 @@ class Scheduler:
         msg.Noted: _on_noted,
         msg.Told: _on_told,
         msg.TimePassed: _on_time,
+        CheckpointTaken: on_taken,
     }

@@ -24,7 +24,7 @@ interval is as long as that clock says if somebody sets it while the engine is d
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -289,6 +289,29 @@ class Schedules:
             self._leave(schedule)
         else:
             schedule.judge(Judged(*data["judged"][1:]))
+
+    def saved(self, live: Container[int]) -> dict[str, Any]:
+        """What a checkpoint holds; runs that are not live do not matter to any schedule."""
+        return {
+            "next_slot": self._next_slot,
+            "by_run": [[no, name] for no, name in self.by_run.items() if no in live],
+            "schedules": [
+                [schedule.to_json(), schedule.lsn, schedule.slot, sorted(no for no in schedule.open if no in live)]
+                for schedule in self.by_name.values()
+            ],
+        }
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Take what `saved` made."""
+        self._next_slot = data["next_slot"]
+        self.by_run = dict(data["by_run"])
+        for text, lsn, slot, open_ in data["schedules"]:
+            try:
+                schedule = Schedule.of(text)
+            except ConfigurationError as broken:
+                raise ProtocolError(f"a checkpoint holds a schedule that is none: {broken.message}") from broken
+            schedule.lsn, schedule.slot, schedule.open = lsn, slot, set(open_)
+            self.by_name[schedule.name] = self._by_slot[slot] = schedule
 
     def begin(self, scheduler: Scheduler) -> None:
         """The log was read: find out what is open, and look at each at once."""

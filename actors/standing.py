@@ -55,6 +55,13 @@ class Standing:
             return self._logged[0]
         return self.policy if given is None else Policy.of(given, bounded=False)
 
+    def saved(self) -> dict[str, Any] | None:
+        """What a checkpoint holds: what the log said last, when it was not settled yet. None: nothing."""
+        if self._logged is None:
+            return None
+        policy, given = self._logged
+        return {"policy": policy.to_json(), "given": given.to_json()}
+
     def settle(self, scheduler: Scheduler) -> None:
         """The log was read: what it says and what the program sets become one."""
         if self._logged is None:

@@ -57,6 +57,7 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncScheduleCalls, AsyncSu
         missing_handler: MissingHandler = "park",
         scheduling: Scheduling | None = None,
         on_scale: OnScale | None = None,
+        checkpoint_bytes: int | None = None,
         starter: EngineStarter | None = None,
     ) -> None:
         self.config = RuntimeConfig(
@@ -68,6 +69,7 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncScheduleCalls, AsyncSu
             missing_handler,
             scheduling or Scheduling(),
             on_scale,
+            checkpoint_bytes,
         )
         self._tasks = tasks or TaskRegistry()
         self._starter = starter

@@ -38,6 +38,7 @@ DRAIN_TIMEOUT_S: Final = 10.0
 _COOLDOWN_MAX_S: Final = limits.POOL_COOLDOWN_MAX_NS / NS_PER_S
 NAME_RULE: Final = f"name must be a string of 1 to {limits.NAME_BYTES_MAX:,} bytes in UTF-8"
 
+_CHECKPOINT_BYTES: Final = (limits.CHECKPOINT_BYTES_MIN, limits.CHECKPOINT_BYTES_MAX)
 Durability = Literal["fsync", "os", "none"]
 WorkerMode = Literal["process", "asyncio"]
 Payloads = Literal["json", "pickle"]
@@ -262,6 +263,7 @@ class RuntimeConfig:
             each handler through the logger "mainspring", and goes on with it when the handler appears; "fail" fails it.
         scheduling: Who runs next, and how much at once.
         on_scale: Asked in this program before a pool gets another size; see `runtime.host.scaling`.
+        checkpoint_bytes: Of log, after which the state is written to the checkpoint; None: never.
 
     Raises:
         ConfigurationError: A value is out of range, a node type is given twice, or a quota names one that is not there.
@@ -275,6 +277,7 @@ class RuntimeConfig:
     missing_handler: MissingHandler = "park"
     scheduling: Scheduling = field(default_factory=Scheduling)
     on_scale: OnScale | None = None
+    checkpoint_bytes: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))
@@ -294,6 +297,10 @@ class RuntimeConfig:
             (isinstance(self.retention, Retention), f"retention must be a Retention, not {self.retention!r:.60}"),
             (known, f"scheduling must be a Scheduling, not {self.scheduling!r:.60}"),
             *((False, problem) for problem in (self.scheduling.strangers(names) if known else ())),
+            (
+                self.checkpoint_bytes is None or is_whole(self.checkpoint_bytes, *_CHECKPOINT_BYTES),
+                f"checkpoint_bytes must be {_CHECKPOINT_BYTES[0]:,} to {_CHECKPOINT_BYTES[1]:,}, or None",
+            ),
             (can_be_asked(self.on_scale), f"on_scale must be a function, and no coroutine, not {self.on_scale!r:.60}"),
         )
 
@@ -318,6 +325,7 @@ class RuntimeConfig:
             "durability": self.durability,
             "retention": {"runs": self.retention.runs, "nodes": self.retention.nodes},
             "salvage": self.salvage,
+            "checkpoint_bytes": self.checkpoint_bytes,
             "missing_handler": self.missing_handler,
             "policy": self.scheduling.to_wire(),
             "main": main_script(),

@@ -67,6 +67,7 @@ class Runtime(EventCalls, Operations, ScheduleCalls, Submitter):
             and its answer decides: None or True go ahead, False is a veto, a number of workers is what is done instead
             (within the bounds of the node type). After a second without an answer the step is taken. Every step
             that is taken is logged by the logger "mainspring" (INFO).
+        checkpoint_bytes: Of log, after which the state is written to the checkpoint; None: never.
         handle_sigterm: Drain on SIGTERM; the previous handler is called too, and restored on close. Main thread only.
 
     Raises:
@@ -89,6 +90,7 @@ class Runtime(EventCalls, Operations, ScheduleCalls, Submitter):
         missing_handler: MissingHandler = "park",
         scheduling: Scheduling | None = None,
         on_scale: OnScale | None = None,
+        checkpoint_bytes: int | None = None,
         handle_sigterm: bool = False,
         starter: EngineStarter | None = None,
     ) -> None:
@@ -102,6 +104,7 @@ class Runtime(EventCalls, Operations, ScheduleCalls, Submitter):
             missing_handler,
             scheduling or Scheduling(),
             on_scale,
+            checkpoint_bytes,
         )
         self.config = config
         client = new_client(config, starter)

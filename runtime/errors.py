@@ -14,6 +14,7 @@ from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, Co
 from actors.protocol.errors import (
     BreakerOpen,
     CallerError,
+    CheckpointUnusable,
     ConfigurationError,
     CycleError,
     DiskFull,
@@ -65,6 +66,7 @@ __all__ = [
     "AttemptTimeout",
     "BreakerOpen",
     "CallerError",
+    "CheckpointUnusable",
     "ConfigurationError",
     "ControlSignal",
     "CursorBeyondEnd",

@@ -12,9 +12,13 @@ from typing import Self
 
 from actors.event_fold import EventFold
 from actors.event_kinds import Event
+from actors.protocol.records import LSN_FIRST
+from actors.replay import Replay
 from runtime.event_filter import EventFilter, Since, check_since, moment_ns
 from runtime.mail.blobs import BlobStore
+from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
+from runtime.storage.resume import begin_if_cut
 from runtime.storage.tail import LogTail
 
 
@@ -35,6 +39,7 @@ class EventReader:
         self, state_dir: str | os.PathLike[str], wanted: EventFilter, since: Since = "begin", place: int = -1
     ) -> None:
         check_since(since)
+        self._path = os.fspath(state_dir)
         with StateFolder.open(state_dir, create=False, owner=False) as folder:
             self._tail = LogTail(folder.log)
             self._blobs = BlobStore(folder.blobs_path, fsync=False)
@@ -104,9 +109,16 @@ class EventReader:
     def _begun(self, start: int, first: int) -> EventFold:
         """What makes events of records from this one on."""
         tail = self._tail
-        fold = EventFold(self._wanted.kinds, tail.submission, tail.below, self._blobs.open, begins=start <= first)
+        begins = start <= first == LSN_FIRST
+        fold = EventFold(
+            self._wanted.kinds, tail.submission, tail.below, self._blobs.open, begins=begins, base=self._load_checkpoint
+        )
         self._unclocked = start if start > first else 0
         return fold
+
+    def _load_checkpoint(self, replay: Replay, upto_lsn: int) -> int:
+        with StateFolder.open(self._path, create=False, owner=False) as folder:
+            return begin_if_cut(folder, replay, DiskFiles(), upto_lsn)
 
     def _since_then(self, found: list[Event]) -> list[Event]:
         """Without what was before the time that was asked for; what follows the first event since then is all had."""

@@ -355,6 +355,13 @@ class BreakerOpen(EnvironmentFault):
     retryable = True
 
 
+class CheckpointUnusable(EnvironmentFault):
+    """The checkpoint is damaged or missing, and the log needs it."""
+
+    code = "MS211"
+    hint = "restore the folder from a copy; salvage=True opens what can be read, and what the checkpoint held is lost"
+
+
 # --- bug --------------------------------------------------------------------------------------------------------
 
 

@@ -48,6 +48,19 @@ class Wanted(NamedTuple):
     lsn: int
 
 
+class CheckpointTaken(NamedTuple):
+    """The state up to this LSN is in the checkpoint, durable; so many bytes were written for it."""
+
+    lsn: int
+    bytes: int = 0
+
+
+class CheckpointFailed(NamedTuple):
+    """It was not taken, and the one before is as it was."""
+
+    message: str
+
+
 PersisterInput = Wanted | Append | Written | NoSpace | LogBroken | FloorRaised
 
 
@@ -95,4 +108,13 @@ class RemoveSegments(NamedTuple):
     below: int
 
 
-PersisterEffect = WriteLog | Durable | Pause | Resume | RetryAt | Halt | RemoveSegments
+class TakeCheckpoint(NamedTuple):
+    """Write aside the state as of this LSN, from the last checkpoint and the segments with numbers below this one.
+
+    Answer with CheckpointTaken or CheckpointFailed."""
+
+    lsn: int
+    below: int
+
+
+PersisterEffect = TakeCheckpoint | WriteLog | Durable | Pause | Resume | RetryAt | Halt | RemoveSegments

@@ -56,6 +56,8 @@ class RecordType(IntEnum):
     """Nodes that ended without success go again, or were discarded as dead letters."""
     LENT = 18
     """A task gave back its slot until what it called has ended; see `actors.calls`."""
+    CHECKPOINT = 20
+    """The state up to an LSN is in the checkpoint: what the log has up to there may go. See `actors.saved`."""
     IMPORTED = 22
     """Runs that come from another folder, line by line; see `actors.imported`."""
 

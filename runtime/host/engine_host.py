@@ -26,8 +26,8 @@ from actors.protocol import limits
 from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
-from actors.protocol.states import LeaseState
 from runtime.host import decode
+from runtime.host.checkpointing import Checkpointing
 from runtime.host.clock import WallClock
 from runtime.host.face_mail import FaceMail
 from runtime.host.launch import WorkerStarter
@@ -35,7 +35,7 @@ from runtime.host.leaving_files import LeavingFiles
 from runtime.host.linger import LINGER_NS, linger
 from runtime.host.log_thread import LogThread
 from runtime.host.machine_look import MachineLook
-from runtime.host.observe import described, is_stopped
+from runtime.host.observe import described, is_stopped, observed, running
 from runtime.host.output import open_output_pipe
 from runtime.host.outputs import Outputs
 from runtime.host.post import Post, WorkerPost
@@ -64,6 +64,7 @@ class EngineHost:
         node_types: list[dict[str, Any]],
         worker_config: dict[str, Any],
         recovery: dict[str, Any],
+        state_dir: str,
     ) -> None:
         self.loop = loop
         self.core = core
@@ -74,6 +75,7 @@ class EngineHost:
         self._mail = FaceMail(self._face, blobs.open)
         self._starter = starter
         self._log = log_of(self._log_said)
+        self._checkpointing = Checkpointing(state_dir, starter, self._happened)
         self._node_types = {n["name"]: n for n in node_types}
         self._worker_config = worker_config
         self._workers: dict[int, WorkerPost] = {}
@@ -99,6 +101,7 @@ class EngineHost:
     def close(self) -> None:
         """Flush the log and release everything but the face's link, in which there may be last words to be said."""
         self._log.close()
+        self._checkpointing.close()
         for post in self._workers.values():
             post.close()
 
@@ -207,7 +210,7 @@ class EngineHost:
             if post.has_printed():
                 self._outputs.collect(post, messages)
             if post.node_type["recycle_rss_bytes"] is not None:  # its size counts after each task, also when it idles
-                messages.append(self._observed(post, None))
+                messages.append(observed(post, self.core.open_serials(post.worker)))
             return messages
         except ProtocolError as broken:
             self.teller.announce("MS903", f"worker {post.worker} was ended: {broken.message}")
@@ -236,21 +239,13 @@ class EngineHost:
             self._stopped_looked_ns = now
         for worker in self.core.watched():
             if (post := self._workers.get(worker)) is not None:
-                events.append(self._observed(post, is_stopped(post.pid) if look and post.pid > 0 else None))
-
-    def _observed(self, post: WorkerPost, stopped: bool | None) -> msg.WorkerObserved:
-        (serial, started_ns), pulse = post.table.current(), post.table.pulse()
-        running = tuple((s, post.table.started_ns(s)) for s in self._running(post)) if post.is_async else ()
-        return msg.WorkerObserved(
-            post.worker, serial, started_ns, pulse.rss_bytes, pulse.tasks_done, stopped, running, post.table.passed()
-        )
-
-    def _running(self, post: WorkerPost) -> tuple[int, ...]:
-        """Serials that an asyncio worker has claimed."""
-        return tuple(s for s in self.core.open_serials(post.worker) if post.table.states(s, 1)[0] == LeaseState.RUNNING)
+                stopped = is_stopped(post.pid) if look and post.pid > 0 else None
+                events.append(observed(post, self.core.open_serials(worker), stopped))
 
     def _starter_said(self) -> None:
         for said in self._starter.receive():
+            if self._checkpointing.takes(said):
+                continue
             match said["did"]:
                 case "spawned":
                     post = self._workers.get(said["worker"])
@@ -279,7 +274,7 @@ class EngineHost:
             self._events += self._decoded(post, control, work)
         outputs = self._outputs.last_words(post)
         serial, started_ns = post.table.current()
-        claimed = self._running(post)
+        claimed = running(post, self.core.open_serials(worker))
         text, number = (refusal, 0) if refusal else described(status)
         self._events.append(msg.WorkerExited(worker, text, number, serial, started_ns, claimed, outputs))
         post.close()
@@ -359,6 +354,10 @@ class EngineHost:
         if not self._turn_asked:
             self._turn()
 
+    def _happened(self, event: Any) -> None:
+        self._events.append(event)
+        self._ask_turn()
+
     def _wake_at(self, effect: fx.WakeAt) -> None:
         if not self._wake_ns or effect.due_ns < self._wake_ns:
             self._wake_ns = effect.due_ns
@@ -393,6 +392,7 @@ class EngineHost:
         fx.Scaled: lambda self, effect: self.teller.scaled(effect),
         fx.Refuse: _refuse,
         fx.StopEngine: _stop,
+        log.TakeCheckpoint: lambda self, effect: self._checkpointing.take(effect),
         log.WriteLog: _write_log,
         log.RemoveSegments: lambda self, effect: self._log.remove_below(effect.below),
     }

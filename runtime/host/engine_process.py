@@ -21,6 +21,7 @@ from typing import Any, Final
 import orjson
 import uvloop
 
+from actors.checkpoints import Checkpoints
 from actors.core import EngineCore
 from actors.once import folders
 from actors.persister import Persister
@@ -41,7 +42,8 @@ from runtime.mail.link import Link, LinkEnds
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.reader import RecoveryReport
+from runtime.storage.resume import resume
 from runtime.storage.salvage import mend_log
 from runtime.storage.wal import LogWriter
 
@@ -95,9 +97,12 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         )
         scheduler.schedules.calendar = ZoneCalendar()
         replay = Replay(scheduler, blobs.open)
-        report, writer = _recover(folder, replay, bool(config.get("salvage")))
+        least = config.get("checkpoint_bytes")
+        report, writer = _recover(folder, replay, bool(config.get("salvage")), least or limits.SEGMENT_BYTES)
         segments = [(info.no, info.first_lsn) for info in writer.segments()]
-        persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS)
+        closed = tuple((info.last_lsn, info.bytes) for info in report.segments[:-1])
+        checkpoints = Checkpoints(least, replay.loaded_lsn, closed)
+        persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints)
         opened = {"pid": os.getpid(), "durability": config["durability"], "node_types": node_types}
         opened["policy"] = config.get("policy")
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
@@ -108,7 +113,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         ):  # the submissions of a program that goes on have files of which we do not know yet
             blobs.sweep(known.__contains__)
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
-        recovery = {**found, **_summary(report)}
+        recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn}
         worker_config = {
             "blobs": folder.blobs_path,
             "fsync": config["durability"] == "fsync",
@@ -122,7 +127,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         def log_of(deliver: Callable[[Any], None]) -> LogThread:
             return LogThread(writer, deliver, partial(kept_for_readers, folder.path))
 
-        host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery)
+        host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path)
         loop.set_exception_handler(partial(_fail, host))
         desk = CommandDesk(loop, folder.path, host.take_event, host.teller)
         try:
@@ -159,16 +164,15 @@ def _settle_memory() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
-def _recover(folder: StateFolder, replay: Replay, salvage: bool) -> tuple[RecoveryReport, LogWriter]:
+def _recover(
+    folder: StateFolder, replay: Replay, salvage: bool, segment_bytes: int
+) -> tuple[RecoveryReport, LogWriter]:
     files = DiskFiles()
-    reader = read_log(folder.log, files, salvage=salvage)
     gc.disable()
     try:
-        for record in reader:
-            replay.fold(record)
+        report = resume(folder, replay, files, salvage=salvage)
     finally:
         gc.enable()
-    report = reader.report()
     if report.gaps:
         report = mend_log(folder.log, files, report)
-    return report, LogWriter(folder.log, files, report)
+    return report, LogWriter(folder.log, files, report, segment_bytes=min(segment_bytes, limits.SEGMENT_BYTES))

@@ -34,6 +34,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
+from runtime.storage.resume import begin_if_cut
 
 _GRAPH_HEAD: Final = 5
 _ASKED_FOR: Final = ("cancelled", "deadline")
@@ -165,7 +166,7 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
         reader = RecordingReader(BlobStore(folder.blobs_path, fsync=False).open)
-        for record in read_log(folder.log, DiskFiles(), live=True):
+        for record in read_log(folder.log, DiskFiles(), live=True, after_lsn=reader.begin(folder)):
             reader.take(record)
         return reader.done()
 
@@ -192,6 +193,10 @@ class RecordingReader:
         """Place among the controls of a cancel the time of which the next record tells."""
         self._overlaps: Counter[str] = Counter()
         self._most: Counter[str] = Counter()
+
+    def begin(self, folder: StateFolder) -> int:
+        """Know what was before the log begins, where a checkpoint has it: nothing is recorded of these runs."""
+        return begin_if_cut(folder, self._replay, DiskFiles())
 
     def take(self, record: Record) -> None:
         """One record, in order."""

@@ -2,7 +2,8 @@
 
 Knows bytes, files and crashes. Must not know what a payload means, nor decide anything: the persister actor decides.
 Read in this order: `files` (the seam to the disk), `segment` (the byte layout), `wal` (the writer), `reader`
-(recovery), `salvage` (a damaged log made whole again), `folder` (identity and ownership), `verify` (its bytes).
+(recovery), `salvage` (a damaged log made whole again), `folder` (identity and ownership), `checkpoint` (the state in a
+file), `resume` (where a recovery begins), `take` (the next checkpoint), `verify` (its bytes).
 
 What stands above that seam, and reads payloads with the actors' own code: `recovery` (a folder read only), `sieve`
 (what of a damaged log fits), `contents` (the check of records and blobs), `rescue` (salvage into a new folder),

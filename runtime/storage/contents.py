@@ -28,6 +28,7 @@ from runtime.mail.references import BlobRef, blobs_in, values_of
 from runtime.storage.files import DiskFiles, Files
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import LogReader, read_log
+from runtime.storage.resume import begin_if_cut
 from runtime.storage.sieve import Sieve
 
 NAMED_MAX: Final = 20
@@ -89,7 +90,8 @@ def check_contents(path: str | os.PathLike[str], *, files: Files | None = None) 
         for _ in range(READINGS_MAX):
             store = BlobStore(folder.blobs_path, fsync=False)
             sieve = Sieve(store.open)
-            reader = read_log(folder.log, files, salvage=True, live=True)
+            after_lsn = begin_if_cut(folder, sieve.replay, files)
+            reader = read_log(folder.log, files, salvage=True, live=True, after_lsn=after_lsn)
             for record in reader:
                 sieve.take(record, reader.lost)
             blobs = look_up(sieve, store)

@@ -7,6 +7,7 @@
       commands          socket of a running engine, see `runtime.host.command_socket`
       log/              the write-ahead log (see `segment`)
       blobs/            large payloads
+      checkpoint.db     the state as of some record, where there was one; see `checkpoint`
 
 An owner holds the lock, so at most one process writes. The kernel drops it when the holder dies, however it dies.
 Reading (status, verify) takes no lock and changes nothing.

@@ -31,6 +31,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
+from runtime.storage.resume import begin_if_cut
 from runtime.units import datetime_to_ns
 
 
@@ -164,7 +165,9 @@ class _Fold:
         """Read."""
         replay = Replay(self.scheduler, BlobStore(self._folder.blobs_path, fsync=False).open)
         open_places = list(range(len(self._moments)))
-        for record in read_log(self._folder.log, DiskFiles(), live=True):
+        after_lsn = begin_if_cut(self._folder, replay, DiskFiles())
+        self.scheduler = replay.scheduler
+        for record in read_log(self._folder.log, DiskFiles(), live=True, after_lsn=after_lsn):
             first = not self.first_lsn
             # What results say of their time is costly to read, and is of no use where moments are LSNs.
             read = self._timed or first or record.type == RecordType.OPENED

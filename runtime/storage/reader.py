@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from struct import Struct
 from typing import Any, Final
 
@@ -132,6 +133,22 @@ def list_segments(place: LogPlace, files: Files) -> list[int]:
     return sorted(no for no in map(segment_no, names) if no is not None)
 
 
+def segment_heads(place: LogPlace, files: Files, numbers: list[int]) -> Iterator[tuple[int, int | None, int]]:
+    """Number, first LSN and bytes of these segments, as far as they are there. An LSN that cannot be read is None."""
+    for no in numbers:
+        path = f"{place.folder}/{segment_name(no)}"
+        try:
+            head, size = files.read(path, SEGMENT_HEADER_BYTES), files.size(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StateFolderError(f"cannot read log segment {segment_name(no)}: {error}") from error
+        try:
+            yield no, read_segment_header(head, no, place), size
+        except LogCorrupt:
+            yield no, None, size
+
+
 class LogReader:
     """Iterates over the records of a log. Made by `read_log`.
 
@@ -140,11 +157,24 @@ class LogReader:
         NewerFormat: A newer version wrote this log. OlderFormat: it holds a form that is not read any more.
     """
 
-    def __init__(self, place: LogPlace, files: Files, *, salvage: bool = False, live: bool = False) -> None:
+    def __init__(
+        self,
+        place: LogPlace,
+        files: Files,
+        *,
+        salvage: bool = False,
+        live: bool = False,
+        after_lsn: int = 0,
+        below: int = 0,
+    ) -> None:
         self._place = place
         self._files = files
         self._salvage = salvage
         self._live = live
+        self._after_lsn = after_lsn
+        self._below = below
+        self.passed_over = False
+        """Whether a segment vanished while it read."""
         self._seen = _Progress()
         self._complete = False
         self._vanished = False
@@ -176,18 +206,51 @@ class LogReader:
 
     def _read(self) -> Iterator[Record]:
         numbers = list_segments(self._place, self._files)
+        if self._below:
+            numbers = [no for no in numbers if no < self._below]
+        known = self._pass_known(numbers) if self._after_lsn else 0
         for position, no in enumerate(numbers):
+            if position < known:
+                continue
             try:
                 data = self._files.read(f"{self._place.folder}/{segment_name(no)}")
             except FileNotFoundError:
                 if self._live:  # the oldest segments are removed while the engine runs
-                    self._vanished = True
+                    self._vanished = self.passed_over = True
                     continue
                 raise
             except OSError as error:
                 raise StateFolderError(f"cannot read log segment {segment_name(no)}: {error}") from error
-            yield from self._read_segment(no, data, last=position == len(numbers) - 1)
+            records = self._read_segment(no, data, last=position == len(numbers) - 1 and not self._below)
+            if self._seen.next_lsn <= self._after_lsn:
+                records = (record for record in records if record.lsn > self._after_lsn)
+            yield from records
+        if self._seen.next_lsn <= self._after_lsn:
+            self._end_before()
         self._complete = True
+
+    def _pass_known(self, numbers: list[int]) -> int:
+        """Pass over the segments that hold nothing above `after_lsn`, by their headers; returns how many these are."""
+        seen, heads = self._seen, list(segment_heads(self._place, self._files, numbers))
+        count = 0
+        for (no, first_lsn, size), (_, following_lsn, _) in pairwise(heads):
+            if first_lsn is None or following_lsn is None or following_lsn > self._after_lsn + 1:
+                break
+            seen.segments.append(SegmentInfo(no, first_lsn, following_lsn - 1, size))
+            seen.bytes += size
+            seen.next_lsn = following_lsn
+            count += 1
+        return count
+
+    def _end_before(self) -> None:
+        """The log ends where the caller knows more."""
+        seen, after_lsn = self._seen, self._after_lsn
+        if not self._salvage:
+            raise LogCorrupt(f"the log ends at LSN {seen.next_lsn - 1}, its checkpoint at {after_lsn}")
+        if seen.segments:
+            last = seen.segments[-1]
+            seen.gaps.append(Gap(segment_name(last.no), last.bytes, 0, seen.next_lsn, after_lsn))
+        seen.next_lsn = after_lsn + 1
 
     def _read_segment(self, no: int, data: bytes, *, last: bool) -> Iterator[Record]:
         seen = self._seen
@@ -229,8 +292,10 @@ class LogReader:
                 raise
             return self._enter_without_header(no, name, data)
         if not seen.segments and not seen.gaps:
-            seen.next_lsn = first_lsn
-        elif first_lsn > seen.next_lsn and not self._vanished:
+            seen.next_lsn = min(first_lsn, self._after_lsn + 1) if self._after_lsn else first_lsn
+            if first_lsn > seen.next_lsn and self._live:
+                self._vanished = self.passed_over = True
+        if first_lsn > seen.next_lsn and not self._vanished:
             if not self._salvage:
                 message = f"LSNs {seen.next_lsn} to {first_lsn - 1} are missing before segment {name}"
                 raise LogCorrupt(message, name, 0)
@@ -310,13 +375,15 @@ class LogReader:
 
 
 def _brought_up(lsn: int, type_: int, version: int, payload: bytes) -> bytes:
-    """The payload of a record of another version, in the form that this version reads."""
+    """The payload of another version's record, as this version reads it."""
     if version > RECORD_VERSION:
         raise NewerFormat(f"record {lsn} has version {version}; this version reads up to {RECORD_VERSION}")
     return brought_up(lsn, type_, version, payload)
 
 
-def read_log(place: LogPlace, files: Files, *, salvage: bool = False, live: bool = False) -> LogReader:
+def read_log(
+    place: LogPlace, files: Files, *, salvage: bool = False, live: bool = False, after_lsn: int = 0, below: int = 0
+) -> LogReader:
     """Read a log from its oldest record on.
 
     Args:
@@ -324,8 +391,10 @@ def read_log(place: LogPlace, files: Files, *, salvage: bool = False, live: bool
         files: The seam to the disk.
         salvage: Skip damage and report it, instead of raising.
         live: An engine is writing this log; tolerate removed segments and a write under way.
+        after_lsn: Give out what is behind this record, which the log must reach; segments before are not read.
+        below: Read closed segments only, those with smaller numbers than this; 0: all. They have no torn tail.
 
     Returns:
         An iterable of records in LSN order; afterwards its `report()` is complete. Reading writes nothing.
     """
-    return LogReader(place, files, salvage=salvage, live=live)
+    return LogReader(place, files, salvage=salvage, live=live, after_lsn=after_lsn, below=below)

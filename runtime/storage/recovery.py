@@ -1,4 +1,4 @@
-"""What a state folder holds, found by reading its log as a recovery would, without changing anything.
+"""What a state folder holds, found by reading it as a recovery would, without changing anything.
 
 Works while an engine runs: the log is read up to what is there, and segments that vanish meanwhile are passed over.
 What is found is what is durable; the running engine may be a moment ahead.
@@ -21,7 +21,8 @@ from actors.state_column import BACKOFF, PARKED, READY, where
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.reader import RecoveryReport
+from runtime.storage.resume import resume_live
 
 
 def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -33,11 +34,12 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
     Returns:
         `runs` (latest first; `run_id`, `name`, `state`, `counts`, `paused`: how many of what is ready a pause holds
         back, `created_ns`, `ended_ns`), `paused` (scopes), `owner_pid` (None when no engine runs), `durability` of the
-        latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`).
+        latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`, and `checkpoint_lsn`:
+        records up to there are in the checkpoint and not counted; 0 when there is none).
 
     Raises:
         StateFolderError, NotAStateFolder, NewerFormat: It cannot be read.
-        LogCorrupt: The log is damaged before its tail.
+        LogCorrupt: The log is damaged before its tail. CheckpointUnusable: The checkpoint is, or it is missing.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
         scheduler, replay, report = _read(folder)
@@ -54,6 +56,7 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
                 "segments": len(report.segments),
                 "bytes": report.bytes,
                 "bytes_cut": report.bytes_cut,
+                "checkpoint_lsn": replay.loaded_lsn,
                 "types": {RecordType(kind).name.lower(): count for kind, count in sorted(replay.counted.items())},
             },
         }
@@ -91,13 +94,16 @@ def read_schedules(path: str | os.PathLike[str]) -> tuple[list[tuple[Schedule, b
 
 
 def _read(folder: StateFolder) -> tuple[Scheduler, Replay, RecoveryReport]:
-    """The log as a recovery would read it."""
-    scheduler = Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
-    replay = Replay(scheduler, BlobStore(folder.blobs_path, fsync=False).open)
-    reader = read_log(folder.log, DiskFiles(), live=True)
-    for record in reader:
-        replay.fold(record)
-    return scheduler, replay, reader.report()
+    """Checkpoint and log as a recovery would read them."""
+    load_blob = BlobStore(folder.blobs_path, fsync=False).open
+    replay, report = resume_live(folder, lambda: replay_of_all(load_blob), DiskFiles())
+    return replay.scheduler, replay, report
+
+
+def replay_of_all(load_blob: Any) -> Replay:
+    """A replay that keeps whatever the log says, for somebody who only reads."""
+    retention = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
+    return Replay(Scheduler([], retention=retention), load_blob)
 
 
 def _row(run: Run, ended_ns: int | None, paused: frozenset[str]) -> dict[str, Any]:

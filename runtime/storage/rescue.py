@@ -28,6 +28,7 @@ from runtime.storage.contents import Blobs, Contents, check_contents, look_up
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.resume import begin_if_cut
 from runtime.storage.sieve import Sieve
 from runtime.storage.wal import NO_SPACE, LogWriter
 
@@ -158,6 +159,11 @@ def batches(records: Iterator[Record]) -> Iterator[list[Record]]:
 
 def _copy_log(old: StateFolder, new: StateFolder, files: DiskFiles, sieve: Sieve) -> RecoveryReport:
     """Write what passes, with LSNs of its own; returns what reading the old log found."""
+    if begin_if_cut(old, sieve.replay, files):
+        raise StateFolderError(
+            f"{old.path}: the log begins behind a checkpoint, which has no records to be written anew; "
+            "Runtime(..., salvage=True) opens the folder with what can be read"
+        )
     reader = read_log(old.log, files, salvage=True)
     empty = read_log(new.log, files)
     for _ in empty:

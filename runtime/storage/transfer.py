@@ -45,8 +45,8 @@ from runtime.mail.references import BlobRef, blobs_in
 from runtime.storage.contents import stored_values
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import read_log
 from runtime.storage.recovery import read_runs
+from runtime.storage.resume import resume
 from runtime.storage.wal import NO_SPACE, LogWriter
 
 PIECE_BYTES: Final = 3 << 20
@@ -173,10 +173,7 @@ def import_runs(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Transfe
     with StateFolder.open(path) as folder:
         store = BlobStore(folder.blobs_path)
         replay = Replay(Scheduler([]), store.open)
-        reader = read_log(folder.log, files)
-        for record in reader:
-            replay.fold(record)
-        writer = LogWriter(folder.log, files, reader.report())
+        writer = LogWriter(folder.log, files, resume(folder, replay, files))
         try:
             return enter_runs(replay, writer, store, lines)
         except OSError as fault:

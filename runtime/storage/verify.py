@@ -1,7 +1,7 @@
 """Walks a state folder and says whether it is sound. Changes nothing, takes no lock, works beside a running engine.
 
 Cross-checks: identity file, segment headers, every record's check, LSN continuity within and across segments, record
-types known to this version, files that do not belong into the log folder.
+types known to this version, files that do not belong into the log folder, the checkpoint.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from runtime.storage.folder import StateFolder
 from runtime.storage.reader import LogReader, RecoveryReport, read_log
 from runtime.storage.salvage import DAMAGED
 from runtime.storage.segment import LogPlace, segment_no
+from runtime.storage.verify_checkpoint import verify_checkpoint
 
 _KNOWN_TYPES: Final = {int(type_): type_.name for type_ in RecordType}
 
@@ -28,7 +29,8 @@ class VerifyReport:
     """Outcome of `verify`.
 
     `sound` means: it opens without salvage. `problems` say why it does not; `notes` are harmless findings. `log`
-    describes what can be read, as salvage would; `record_types` counts the records by type.
+    describes what can be read, as salvage would; `record_types` counts the records by type; `checkpoint_lsn` is that of
+    the checkpoint, 0 when there is none that can be read.
     """
 
     path: str
@@ -39,6 +41,7 @@ class VerifyReport:
     notes: tuple[str, ...]
     record_types: dict[str, int]
     log: RecoveryReport
+    checkpoint_lsn: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -77,15 +80,18 @@ def verify(path: str | os.PathLike[str], *, files: Files | None = None) -> Verif
             f"LSNs {gap.lsn_from} to {gap.lsn_to}"
             for gap in log.gaps
         ]
+        checkpoint = verify_checkpoint(folder, files, log)
+        problems += checkpoint.problems
         return VerifyReport(
             path=folder.path,
             uuid=str(folder.uuid),
             created=folder.created,
             sound=not problems,
             problems=tuple(problems),
-            notes=tuple(_notes(place, files, log, types)),
+            notes=(*_notes(place, files, log, types), *checkpoint.notes),
             record_types={_KNOWN_TYPES.get(type_, f"type {type_}"): count for type_, count in sorted(types.items())},
             log=log,
+            checkpoint_lsn=checkpoint.lsn,
         )
 
 

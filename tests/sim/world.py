@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from actors.checkpoints import Checkpoints
 from actors.core import EngineCore
 from actors.persister import Persister
 from actors.protocol import effects as fx
@@ -26,9 +27,9 @@ from actors.replay import Replay
 from actors.scheduler import Scheduler
 from actors.schedules import SESSION
 from runtime.host.calendar import ZoneCalendar
-from runtime.storage.reader import RecoveryReport, read_log
 from runtime.storage.segment import LogPlace
 from runtime.storage.wal import LogWriter
+from tests.sim.checkpointing import SimCheckpoints
 from tests.sim.clock import Clock, Queue
 from tests.sim.disk import FakeDisk
 from tests.sim.oracle import Oracle
@@ -92,6 +93,7 @@ class World:
         self._meddling = Random(f"meddling {seed}")
         self.wave_edges_max = (1, 2, 5, limits.WAVE_EDGES_MAX)[seed % 4]
         self.incarnation = 0
+        self.checkpoints = SimCheckpoints(seed, PLACE, [n["name"] for n in self.node_types])
         self._pending_write: tuple[Any, bool] | None = None
         self._writer: LogWriter | None = None
 
@@ -140,14 +142,8 @@ class World:
     def _read_again(self) -> None:
         """What was told to the end is what the log says, also where nothing was killed."""
         scheduler = Scheduler([n["name"] for n in self.node_types])
-        self._fold(Replay(scheduler), self.disk.after_kill())
+        self.checkpoints.resume(Replay(scheduler), self.disk.after_kill())
         self.oracle.recovered(scheduler, self.user)
-
-    def _fold(self, replay: Replay, disk: FakeDisk) -> RecoveryReport:
-        reader = read_log(PLACE, disk)
-        for record in reader:
-            replay.fold(record)
-        return reader.report()
 
     def start_engine(self) -> None:
         """Open the folder: read the log, go on."""
@@ -155,10 +151,16 @@ class World:
         scheduler = Scheduler([n["name"] for n in self.node_types], wave_edges_max=self.wave_edges_max)
         scheduler.schedules.calendar = ZoneCalendar()
         replay = Replay(scheduler)
-        report = self._fold(replay, self.disk)
+        report = self.checkpoints.resume(replay, self.disk)
         self._writer = LogWriter(PLACE, self.disk, report, segment_bytes=SEGMENT_BYTES)
+        segments = self._writer.segments()
+        closed = tuple((s.last_lsn, s.bytes) for s in segments[:-1])
         persister = Persister(
-            self.durability, report.next_lsn, [(s.no, s.first_lsn) for s in self._writer.segments()], self.delay_ns
+            self.durability,
+            report.next_lsn,
+            [(s.no, s.first_lsn) for s in segments],
+            self.delay_ns,
+            Checkpoints(self.checkpoints.bytes_min, self.checkpoints.lsn, closed),
         )
         _, effects = replay.finish(self.clock.now_ns, self.clock.wall_ns, {"pid": self.incarnation}, report.next_lsn)
         self.oracle.recovered(scheduler, self.user)
@@ -341,6 +343,14 @@ class World:
                     return
         self.receive(msg.TimePassed())
 
+    def _take_checkpoint(self, effect: log.TakeCheckpoint) -> None:
+        incarnation = self.incarnation
+
+        def disk() -> FakeDisk | None:
+            return self.disk if incarnation == self.incarnation and self.core is not None else None
+
+        self.checkpoints.take(effect, self.clock, disk, self.receive)
+
     def _remove(self, effect: log.RemoveSegments) -> None:
         assert self._writer is not None
         self._writer.remove_below(effect.below)
@@ -368,4 +378,5 @@ class World:
         fx.Refuse: _refused,
         log.WriteLog: _write,
         log.RemoveSegments: _remove,
+        log.TakeCheckpoint: _take_checkpoint,
     }

@@ -154,6 +154,7 @@ PAYLOADS: dict[RecordType, list[tuple[bytes, list[str]]]] = {
     RecordType.DEAD: [(b'[1,1,[0],9,"me"]', ["node.discarded"]), (b'[0,%d,null,9,"me"]' % GONE, [])],
     RecordType.LENT: [(b"[%d,0,9,1,1,1]" % GONE, [])],
     RecordType.DEBOUNCE: [],
+    RecordType.CHECKPOINT: [(b"[5]", [])],
     RecordType.IMPORTED: [(commit_payload(5, 4), []), (commit_payload(5, 6), [])],
 }
 """Of each type of record some payloads, and the kinds of their events, on a log with one open task, run 1."""

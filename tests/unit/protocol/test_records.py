@@ -24,6 +24,7 @@ NUMBERS = {
     "SCHEDULE": 14,
     "DEAD": 17,
     "LENT": 18,
+    "CHECKPOINT": 20,
     "IMPORTED": 22,
 }
 

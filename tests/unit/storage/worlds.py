@@ -13,6 +13,7 @@ from tests.sim.world import PLACE, World
 def records_of(seed: int) -> tuple[Record, ...]:
     """What is in the log when the world of this seed has ended."""
     world = World(seed)
+    world.checkpoints.off = True  # the whole log is wanted
     world.run()
     return tuple(read_log(PLACE, world.disk.after_kill()))
 
@@ -21,6 +22,7 @@ def records_of(seed: int) -> tuple[Record, ...]:
 def records_midway(seed: int, steps: int) -> tuple[Record, ...]:
     """What is in its log after so many steps: runs are open."""
     world = World(seed)
+    world.checkpoints.off = True  # the whole log is wanted
     world.start_engine()
     world.user.begin()
     for _ in range(steps):

@@ -1,0 +1,274 @@
+"""One run as a checkpoint holds it: a head, and its columns cut into pieces.
+
+    save_run ──► [(column, first value, bytes), ...] ──► load_run
+
+A large run is many pieces, so that the next checkpoint writes those that changed and no others. What belongs together
+in a small one stays in one piece, because there are many small ones. Numbers are little-endian machine integers, values
+are JSON.
+
+    the column "run":  u32 length of the head | head (JSON) | columns of a small run, as "inside" of the head says
+
+When nodes ran is kept without their results, which are in a column of their own: a frame of results is written as
+" [pid, [[0, run, nodes, 0, started, ends]]]". The space at its beginning says that this was done.
+
+Every slot of `Run`, `Rare`, `Burst` and `Calls` is written, or named in `NOT_SAVED` with its reason; a test compares.
+Called where a log was read, between two records: so nothing of a wave is on its way, and nobody runs.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from actors.calls import Calls
+from actors.once import Burst
+from actors.protocol.errors import InvariantBroken, ProtocolError
+from actors.protocol.graph import GraphColumns
+from actors.rare import NO_RARE, Rare
+from actors.run import Run
+from actors.timing import ResultFrame
+
+if TYPE_CHECKING:
+    from actors.scheduler import Scheduler
+
+Piece = tuple[str, int, bytes]
+"""Column, number of the first value in it, content."""
+HEAD: Final = "run"
+PIECE_BYTES: Final = 256 * 1024
+"""Of a column of numbers: 65,536 nodes, where each has one."""
+PIECE_VALUES: Final = 16_384
+"""In a piece of JSON, unless they are large."""
+JSON_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A longer piece of JSON is halved while it has several values."""
+SMALL_BYTES_MAX: Final = 64 * 1024
+"""A run whose columns take less is one piece."""
+STRIPPED: Final = b" "
+NOT_SAVED: Final[Mapping[str, str]] = {
+    "wave": "it is empty between two records",
+    "wave_at": "it is empty between two records",
+    "fresh": "the first nodes are READY and not queued yet, as all are",
+    "progress": "of attempts that run",
+    "refused": "of attempts that run",
+}
+_LENGTH: Final = struct.Struct("<I")
+_PLAIN: Final = (
+    "no", "key", "name", "session", "seq", "lsn", "created_ns", "mixed", "size", "base_size", "open", "is_graph",
+    "is_map", "items_bytes", "results_bytes", "fan", "clean", "special", "stirred", "cancel_asked", "tally",
+)  # fmt: skip
+_RARE_BY_NODE: Final = (
+    "attempts", "backoff_until", "callers", "classes", "crashes", "deadlines", "died", "due", "expires", "failures",
+    "lowered", "moments", "parked",
+)  # fmt: skip
+_RARE_NODES: Final = ("alone", "appointed", "discarded", "gave_way", "overdue")
+_RARE_PLAIN: Final = ("known_as", "revived")
+_BYTES: Final = ("state", "marks")
+_EDGES: Final = ("deps_off", "deps", "after_off", "after", "succ_off", "succ", "kind_of")
+_VALUES: Final = ("items", "results")
+_TEXTS: Final = (*_VALUES, "ids", "frames")
+
+
+def save_run(run: Run) -> list[Piece]:
+    """All of a run. Raises InvariantBroken: it is not between two records."""
+    if run.wave or run.fresh or run.rare.refused:
+        raise InvariantBroken(f"run {run.key}: it is saved while something of it is on its way")
+    columns = list(_columns(run))
+    head = _head(run)
+    if sum(len(body) for _, _, body in columns) <= SMALL_BYTES_MAX:
+        head["inside"] = [[name, at, len(body)] for name, at, body in columns]
+        text = orjson.dumps(head)
+        return [(HEAD, 0, b"".join([_LENGTH.pack(len(text)), text, *(body for _, _, body in columns)]))]
+    text = orjson.dumps(head)
+    return [(HEAD, 0, _LENGTH.pack(len(text)) + text), *columns]
+
+
+def load_run(scheduler: Scheduler, pieces: Iterable[Piece], accept: Any) -> Run:
+    """The run of these pieces, each column in order. It is entered nowhere.
+
+    Args:
+        scheduler: Interns its kinds.
+        pieces: As `save_run` made them.
+        accept: Called with the kinds' dictionaries: makes sure that their node types have queues.
+
+    Raises:
+        ProtocolError: They do not fit together.
+    """
+    found: dict[str, list[bytes]] = {}
+    for name, _, body in pieces:
+        found.setdefault(name, []).append(body)
+    try:
+        (packed,) = found.pop(HEAD)
+        (length,) = _LENGTH.unpack_from(packed)
+        head = orjson.loads(packed[4 : 4 + length])
+        at = 4 + length
+        for name, _, size in head.pop("inside", ()):
+            found.setdefault(name, []).append(packed[at : at + size])
+            at += size
+        accept(head["kinds"])
+        run = Run(0, "", "", 0, 0, scheduler.interned(head["kinds"]), 0)
+        for name in _PLAIN:
+            setattr(run, name, head[name])
+        _load_columns(run, head, found)
+        _load_rare(scheduler, run, head["rare"])
+    except (KeyError, ValueError, TypeError, IndexError, struct.error) as broken:
+        raise ProtocolError(f"a run of a checkpoint does not fit together: {broken!r}") from broken
+    if not len(run.state) == len(run.results) == run.size:
+        raise ProtocolError(f"run {run.key!r} of a checkpoint: its columns differ in length")
+    return run
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def _head(run: Run) -> dict[str, Any]:
+    columns = run.columns
+    head = {name: getattr(run, name) for name in _PLAIN}
+    head["kinds"] = [orjson.Fragment(kind.text) for kind in run.kinds]
+    head["waits"] = bool(run.waits)
+    head["has"] = [
+        columns is not None,
+        columns is not None and columns.items is not None,
+        columns is not None and columns.after is not None,
+        columns is not None and columns.kind_of is not None,
+        run.items is not None,
+        run.marks is not None,
+    ]
+    head["rare"] = None if run.rare is NO_RARE else _rare(run.rare)
+    return head
+
+
+def _rare(rare: Rare) -> dict[str, Any]:
+    burst = rare.debounce
+    return {
+        **{name: getattr(rare, name) for name in _RARE_PLAIN},
+        **{name: list(getattr(rare, name).items()) for name in _RARE_BY_NODE},
+        **{name: sorted(getattr(rare, name)) for name in _RARE_NODES},
+        "calls": [[caller, made.nodes, made.digests, made.waits] for caller, made in rare.calls.items()],
+        "debounce": None if burst is None else [burst.wait_ns, burst.until_ns, burst.calls, list(burst.files.items())],
+        "ended": list(rare.ended.items()),
+        "events": list(rare.events),
+        "spawned": [
+            [node, block, [orjson.Fragment(kind.text) for kind in kinds]]
+            for node, (block, kinds) in rare.spawned.items()
+        ],
+    }
+
+
+def _columns(run: Run) -> Iterator[Piece]:
+    """What has a value for each node, edge or frame; what is empty is left out."""
+    for name in _BYTES:
+        yield from _cut(name, bytes(getattr(run, name) or b""), 1)
+    if run.waits:
+        yield from _cut("waits", _little(array("i", run.waits)), 4)
+    if run.columns is not None:
+        for name in _EDGES:
+            column = getattr(run.columns, name)
+            if column:
+                yield from _cut(name, _little(column), 4)
+        yield from _json("ids", list(run.columns.ids.items()))
+    for name in _VALUES:
+        yield from _json(name, getattr(run, name) or ())
+    yield from _json("frames", [_stripped(run.no, frame) for frame in run.frames])
+
+
+def _cut(name: str, raw: bytes, value_bytes: int) -> Iterator[Piece]:
+    for at in range(0, len(raw), PIECE_BYTES):
+        yield name, at // value_bytes, raw[at : at + PIECE_BYTES]
+
+
+def _json(name: str, values: Sequence[Any]) -> Iterator[Piece]:
+    for at in range(0, len(values), PIECE_VALUES):
+        yield from _halves(name, values, at, min(at + PIECE_VALUES, len(values)))
+
+
+def _halves(name: str, values: Sequence[Any], first: int, stop: int) -> Iterator[Piece]:
+    text = orjson.dumps(values[first:stop])
+    if len(text) <= JSON_BYTES_MAX or stop - first == 1:
+        yield name, first, text
+        return
+    half = (first + stop) // 2
+    yield from _halves(name, values, first, half)
+    yield from _halves(name, values, half, stop)
+
+
+def _stripped(no: int, frame: ResultFrame) -> list[Any]:
+    """A frame with nothing in it but when nodes of this run ran."""
+    offset_ns, raw, low, high = frame
+    if raw[:1] != STRIPPED:
+        pid, groups = orjson.loads(raw)
+        own = [[0, no, nodes, 0, started, ends] for _, of, nodes, _, started, ends in groups if of == no]
+        raw = STRIPPED + orjson.dumps([pid, own])
+    return [offset_ns, raw.decode(), low, high]
+
+
+def _little(column: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def _load_columns(run: Run, head: dict[str, Any], found: Mapping[str, list[bytes]]) -> None:
+    in_graph, graph_items, has_after, has_kinds, has_items, has_marks = head["has"]
+
+    def whole(name: str) -> bytes:
+        return b"".join(found.get(name, ()))
+
+    def numbers(name: str, code: str = "I") -> array[int]:
+        column = array(code, whole(name))
+        if sys.byteorder == "big":
+            column.byteswap()
+        return column
+
+    def values(name: str) -> list[Any]:
+        return [value for text in found.get(name, ()) for value in orjson.loads(text)]
+
+    run.state = bytearray(whole("state"))
+    run.marks = bytearray(whole("marks")) if has_marks else None
+    run.waits = numbers("waits", "i").tolist() if head["waits"] else []
+    run.results = values("results")
+    run.items = values("items") if has_items else None
+    run.frames = [(offset_ns, raw.encode(), low, high) for offset_ns, raw, low, high in values("frames")]
+    if in_graph:
+        run.columns = GraphColumns(
+            run.size,
+            numbers("deps_off"),
+            numbers("deps"),
+            numbers("after_off") if has_after else None,
+            numbers("after") if has_after else None,
+            numbers("succ_off"),
+            numbers("succ"),
+            numbers("kind_of") if has_kinds else None,
+            run.items if graph_items else None,
+            dict(values("ids")),
+        )
+
+
+def _load_rare(scheduler: Scheduler, run: Run, data: dict[str, Any] | None) -> None:
+    if data is None:
+        return
+    rare = run.own_rare()
+    for name in _RARE_PLAIN:
+        setattr(rare, name, data[name])
+    for name in _RARE_BY_NODE:
+        getattr(rare, name).update(data[name])
+    for name in _RARE_NODES:
+        getattr(rare, name).update(data[name])
+    for caller, nodes, digests, waits in data["calls"]:
+        made = rare.calls[caller] = Calls()
+        made.nodes, made.digests, made.waits = nodes, digests, waits
+    if data["debounce"] is not None:
+        wait_ns, until_ns, calls, files = data["debounce"]
+        rare.debounce = Burst(wait_ns, until_ns)
+        rare.debounce.calls, rare.debounce.files = calls, dict(files)
+    rare.ended.update((node, (times[0], times[1], times[2])) for node, times in data["ended"])
+    rare.events.extend((at, node, event, detail, lsn) for at, node, event, detail, lsn in data["events"])
+    for node, block, kinds in data["spawned"]:
+        rare.spawned[node] = (block, scheduler.interned(kinds))

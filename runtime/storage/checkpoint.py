@@ -1,0 +1,284 @@
+"""`checkpoint.db`: the state as of some LSN, in SQLite, so that recovery reads that and the log behind it.
+
+    meta(name, value)                               format, uuid, lsn, digest (of the lsn and the digests of all parts)
+    part(run, col, at, digest, packed, body)        as `actors.saved` makes them; `packed`: by zlib
+
+    part(run, col, at, digest, packed, body)        as `actors.saved` makes them; `packed`: whether by zlib
+whole. A part that did not change is not written again, so a checkpoint costs what changed.
+
+Checked when read: each part against its digest, which is seeded by the folder's uuid and covers its place; all digests
+together against `meta`; and SQLite's own structure as far as it is read. Damage is `CheckpointUnusable`.
+
+Concurrency: one writer; readers beside it see the checkpoint before or after. A reader that may not write finds the
+journal that a crash left and looks at a copy of both files.
+Known limits: reading holds the writer up until it is over, and is held up by a commit, `BUSY_S` at most.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final, NoReturn, Self
+from urllib.parse import quote
+from uuid import UUID
+
+import xxhash
+
+from actors.protocol.errors import CheckpointUnusable, DiskFull, NewerFormat, StateFolderError
+from actors.saved import ENGINE, SavedPart
+
+CHECKPOINT_NAME: Final = "checkpoint.db"
+CHECKPOINT_FORMAT: Final = 1
+APPLICATION_ID: Final = 0x4D535043
+BUSY_S: Final = 30.0
+PACK_BYTES_MIN: Final = 128
+"""Less is not worth compressing."""
+PACK_LEVEL: Final = 1
+FREE_PAGES_MIN: Final = 1024
+"""So many free pages, and a quarter of the file, are given back to the file system."""
+_FILES: Final = ("", "-journal")
+_PAGES: Final = ("freelist_count", "page_count")
+_OUTSIDE: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_PERM")
+"""How errors begin that say nothing of what is in the file."""
+_SCHEMA: Final = (
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value)",
+    """CREATE TABLE part(
+        run INTEGER, col TEXT, at INTEGER, digest BLOB, packed INTEGER, body BLOB, PRIMARY KEY (run, col, at)
+    )""",
+)
+
+
+class CheckpointFile:
+    """An opened checkpoint. Made by `read` or `write`; `close` it.
+
+    Attributes:
+        lsn: The latest record that it has seen; 0 when there was no checkpoint yet.
+    """
+
+    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, copy: str | None = None) -> None:
+        self.path = path
+        self.lsn = 0
+        self._uuid = uuid
+        self._database = database
+        self._copy = copy
+
+    @classmethod
+    def read(cls, folder: str, uuid: UUID) -> Self | None:
+        """Open the checkpoint of a state folder to look at it; None when there is none. Changes nothing.
+
+        Raises:
+            CheckpointUnusable: It is damaged, or of another folder. NewerFormat: A newer version wrote it.
+            StateFolderError: It cannot be opened.
+        """
+        path = os.path.join(folder, CHECKPOINT_NAME)
+        if not os.path.exists(path):
+            return None
+        try:
+            found = cls(path, uuid, _connect(f"file:{quote(path)}?mode=ro"))
+            try:
+                there = found._begins()
+            except sqlite3.OperationalError as error:
+                if not error.sqlite_errorname.startswith("SQLITE_READONLY"):
+                    raise
+                found = cls._of_copy(path, uuid)
+                there = found._begins()
+        except sqlite3.Error as error:
+            _explain(path, error)
+        if there:
+            return found
+        found.close()
+        return None
+
+    @classmethod
+    def write(cls, folder: str, uuid: UUID) -> Self:
+        """Open the checkpoint of a state folder to go on with it, made where missing.
+
+        Raises:
+            CheckpointUnusable, NewerFormat, StateFolderError: As `read`. DiskFull: There is no room.
+        """
+        path = os.path.join(folder, CHECKPOINT_NAME)
+        try:
+            database = _connect(f"file:{quote(path)}?mode=rwc")
+        except sqlite3.Error as error:
+            _explain(path, error)
+        found = cls(path, uuid, database)
+        try:
+            database.execute("PRAGMA auto_vacuum=INCREMENTAL")  # before there is a table
+            database.execute("PRAGMA synchronous=EXTRA")
+            found._begins()
+            database.execute("COMMIT")
+        except sqlite3.Error as error:
+            found.close()
+            _explain(path, error)
+        return found
+
+    def parts(self) -> Iterator[SavedPart]:
+        """All parts, those of a run together, each column in order.
+
+        Raises:
+            CheckpointUnusable: Damaged; what came before is of no use, either.
+        """
+        total = xxhash.xxh3_64(f"{self.lsn} ".encode(), seed=self._seed)
+        try:
+            rows = self._database.execute("SELECT run, col, at, digest, packed, body FROM part ORDER BY run, col, at")
+            for run, column, at, digest, packed, body in rows:
+                content = zlib.decompress(body) if packed else body
+                if self._digest(run, column, at, content) != digest:
+                    raise CheckpointUnusable(f"{self.path} is damaged: column {column!r} of run {run} at {at}")
+                total.update(digest)
+                yield SavedPart(run, column, at, content)
+        except (zlib.error, TypeError) as broken:
+            raise CheckpointUnusable(f"{self.path} is damaged: {broken}") from broken
+        except sqlite3.Error as error:
+            _explain(self.path, error)
+        if total.digest() != self._meta("digest"):
+            raise CheckpointUnusable(f"{self.path} is damaged: parts of it are missing")
+
+    def put(self, lsn: int, parts: Iterable[SavedPart], kept: Iterable[int]) -> int:
+        """Write the next checkpoint in one transaction.
+
+        Args:
+            lsn: The latest record that the state has seen.
+            parts: All parts of the runs that changed, run by run, and of what is no run's.
+            kept: Numbers of all runs that are there. The parts of others go.
+
+        Returns:
+            Bytes written, as they are stored. A crash or an error leaves the checkpoint before it.
+
+        Raises:
+            DiskFull: There is no room. CheckpointUnusable, StateFolderError: SQLite refuses.
+        """
+        database = self._database
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                written = self._put(lsn, parts, set(kept))
+                database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    database.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            _explain(self.path, error)
+        self.lsn = lsn
+        return written
+
+    def give_back(self) -> None:
+        """Make the file smaller where much of it is free. A failure is left for the next time."""
+        with suppress(sqlite3.Error):
+            free, pages = (self._database.execute(f"PRAGMA {name}").fetchone()[0] for name in _PAGES)
+            if free >= FREE_PAGES_MIN and 4 * free >= pages:
+                self._database.executescript("PRAGMA incremental_vacuum")  # `execute` takes one step, a page
+
+    def close(self) -> None:
+        """Close. Closing twice is harmless."""
+        self._database.close()
+        if self._copy is not None:
+            shutil.rmtree(self._copy, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _seed(self) -> int:
+        return self._uuid.int & 0xFFFF_FFFF_FFFF_FFFF
+
+    def _digest(self, run: int, column: str, at: int, content: bytes) -> bytes:
+        hasher = xxhash.xxh3_64(f"{run} {column} {at} ".encode(), seed=self._seed)
+        hasher.update(content)
+        return hasher.digest()
+
+    @classmethod
+    def _of_copy(cls, path: str, uuid: UUID) -> Self:
+        """What a crash left can only be put right where one may write."""
+        copy = tempfile.mkdtemp(prefix="mainspring-")
+        try:
+            for suffix in _FILES:
+                with suppress(FileNotFoundError):
+                    shutil.copyfile(path + suffix, os.path.join(copy, CHECKPOINT_NAME + suffix))
+            return cls(path, uuid, _connect(f"file:{quote(os.path.join(copy, CHECKPOINT_NAME))}?mode=rw"), copy)
+        except BaseException:
+            shutil.rmtree(copy, ignore_errors=True)
+            raise
+
+    def _begins(self) -> bool:
+        """As `_begin`; closed when that raises."""
+        try:
+            return self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> bool:
+        """Begin a transaction that sees one state of the file; False when it is empty."""
+        self._database.execute("BEGIN")
+        if not self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            return False
+        format_, lsn = self._meta("format"), self._meta("lsn")
+        if not isinstance(format_, int) or not isinstance(lsn, int):
+            raise CheckpointUnusable(f"{self.path} is damaged: it does not say what it is")
+        if format_ > CHECKPOINT_FORMAT:
+            raise NewerFormat(f"{self.path} has format {format_}; this version reads up to {CHECKPOINT_FORMAT}")
+        if self._meta("uuid") != str(self._uuid):
+            raise CheckpointUnusable(f"{self.path} belongs to another state folder ({self._meta('uuid')})")
+        self.lsn = lsn
+        return True
+
+    def _meta(self, name: str) -> Any:
+        row = self._database.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    def _put(self, lsn: int, parts: Iterable[SavedPart], kept: set[int]) -> int:
+        database = self._database
+        if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            for statement in _SCHEMA:
+                database.execute(statement)
+        elif self._meta("lsn") != self.lsn:
+            raise StateFolderError(f"another process wrote the checkpoint {self.path}")
+        there = {run for (run,) in database.execute("SELECT DISTINCT run FROM part")}
+        database.executemany("DELETE FROM part WHERE run = ?", [(run,) for run in there - kept - {ENGINE}])
+        written = 0
+        for run, group in groupby(parts, key=attrgetter("run")):
+            old = {
+                (column, at): digest
+                for column, at, digest in database.execute("SELECT col, at, digest FROM part WHERE run = ?", (run,))
+            }
+            for _, column, at, body in group:
+                digest = self._digest(run, column, at, body)
+                if old.pop((column, at), None) == digest:
+                    continue
+                stored = zlib.compress(body, PACK_LEVEL) if len(body) >= PACK_BYTES_MIN else body
+                row = (run, column, at, digest, stored is not body, stored)
+                database.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
+                written += len(stored)
+            database.executemany("DELETE FROM part WHERE run = ? AND col = ? AND at = ?", [(run, *key) for key in old])
+        total = xxhash.xxh3_64(f"{lsn} ".encode(), seed=self._seed)
+        for (digest,) in database.execute("SELECT digest FROM part ORDER BY run, col, at"):
+            total.update(digest)
+        meta = {"format": CHECKPOINT_FORMAT, "uuid": str(self._uuid), "lsn": lsn, "digest": total.digest()}
+        database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+        return written
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
+
+
+def _explain(path: str, error: sqlite3.Error) -> NoReturn:
+    """Raise our own error for one of SQLite."""
+    name = getattr(error, "sqlite_errorname", "")
+    if name == "SQLITE_FULL":
+        raise DiskFull(f"no space for the checkpoint {path}") from error
+    if name.startswith(_OUTSIDE):
+        raise StateFolderError(f"the checkpoint {path} cannot be used: {error} ({name})") from error
+    raise CheckpointUnusable(f"{path} is damaged: {error}") from error

@@ -1,0 +1,147 @@
+"""Where a recovery begins: at the checkpoint, if there is one, and goes on with the log behind it.
+
+    checkpoint (LSN 0 to C) ──► load ──┐
+    log        (LSN f to n) ──────────►└── fold C+1 to n ──► state          where f <= C + 1
+
+- The log begins later (f > C + 1): it was cut by the rule that keeps what runs need, so it says all by itself, and the
+  checkpoint is passed over.
+- There is no checkpoint, and the log was cut because there was one: a CHECKPOINT record above the cut says so. Then
+  something is missing, and nobody may go on as if it were not (`CheckpointUnusable`); only salvage does.
+- Salvage passes over a checkpoint that is damaged, and reads what the log has.
+
+Concurrency: `live` beside an engine, which may write a checkpoint and remove segments meanwhile; then it is begun anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+from actors.protocol.errors import CheckpointUnusable
+from actors.protocol.records import LSN_FIRST
+from actors.replay import Replay
+from actors.saved import load
+from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
+from runtime.storage.files import Files
+from runtime.storage.folder import StateFolder
+from runtime.storage.reader import RecoveryReport, list_segments, read_log, segment_heads
+
+LIVE_TRIES_MAX: Final = 5
+DAMAGED: Final = ".damaged"
+
+
+def resume(folder: StateFolder, replay: Replay, files: Files, *, salvage: bool = False) -> RecoveryReport:
+    """Bring a fresh replay to the end of the log.
+
+    Args:
+        folder: The state folder.
+        replay: Fresh.
+        files: The seam to the disk that has the log.
+        salvage: Read what can be read.
+
+    Returns:
+        What was found of the log. Writes nothing, but that salvage sets a damaged checkpoint aside.
+
+    Raises:
+        LogCorrupt, NewerFormat: As `read_log`. CheckpointUnusable: It is damaged, or missing.
+    """
+    try:
+        after_lsn = _begin(folder, replay, files, check_first=salvage)
+    except CheckpointUnusable:
+        if not salvage:
+            raise
+        path = os.path.join(folder.path, CHECKPOINT_NAME)
+        if folder.owner:
+            os.replace(path, path + DAMAGED)
+        after_lsn = 0
+    return _read(folder, replay, files, after_lsn, salvage=salvage, live=False)[0]
+
+
+def resume_live(folder: StateFolder, fresh: Callable[[], Replay], files: Files) -> tuple[Replay, RecoveryReport]:
+    """The same beside an engine: up to what the log has now.
+
+    Args:
+        folder: The state folder.
+        fresh: Makes a replay.
+        files: The seam to the disk.
+    """
+    for tries in range(1, LIVE_TRIES_MAX + 1):
+        replay = fresh()
+        after_lsn = _begin(folder, replay, files)
+        try:
+            report, passed_over = _read(folder, replay, files, after_lsn, salvage=False, live=True)
+        except CheckpointUnusable:  # the log was cut since; or it is true
+            if tries == LIVE_TRIES_MAX:
+                raise
+            continue
+        if not passed_over:
+            break
+    return replay, report
+
+
+def begin_if_cut(folder: StateFolder, replay: Replay, files: Files, upto_lsn: int | None = None) -> int:
+    """Load the checkpoint where the log alone does not tell of all that was; for who reads the log otherwise.
+
+    Args:
+        folder: The state folder.
+        replay: Fresh.
+        files: The seam to the disk that has the log.
+        upto_lsn: A later checkpoint is of no use; None: any is.
+
+    Returns:
+        Its LSN, up to which records are in it; 0 when it was not loaded.
+    """
+    begins = first_lsn(folder, files)
+    if begins is None or begins == LSN_FIRST:
+        return 0
+    checkpoint = CheckpointFile.read(folder.path, folder.uuid)
+    if checkpoint is None:
+        return 0
+    with checkpoint:
+        if begins > checkpoint.lsn + 1 or (upto_lsn is not None and checkpoint.lsn > upto_lsn):
+            return 0
+        load(replay, checkpoint.parts())
+        return checkpoint.lsn
+
+
+def first_lsn(folder: StateFolder, files: Files) -> int | None:
+    """The first LSN of the log, as far as a header says so; None when none does."""
+    heads = segment_heads(folder.log, files, list_segments(folder.log, files))
+    return next((lsn for _, lsn, _ in heads if lsn is not None), None)
+
+
+def _begin(folder: StateFolder, replay: Replay, files: Files, *, check_first: bool = False) -> int:
+    """Load the checkpoint if the log goes on from it; returns its LSN, 0 when it was not loaded."""
+    checkpoint = CheckpointFile.read(folder.path, folder.uuid)
+    if checkpoint is None:
+        return 0
+    with checkpoint:
+        begins = first_lsn(folder, files)
+        if begins is not None and begins > checkpoint.lsn + 1:
+            return 0
+        for _ in checkpoint.parts() if check_first else ():
+            pass
+        load(replay, checkpoint.parts())
+        return checkpoint.lsn
+
+
+def _read(
+    folder: StateFolder, replay: Replay, files: Files, after_lsn: int, *, salvage: bool, live: bool
+) -> tuple[RecoveryReport, bool]:
+    reader = read_log(folder.log, files, salvage=salvage, live=live, after_lsn=after_lsn)
+    for record in reader:
+        replay.fold(record)
+    report = reader.report()
+    if not (after_lsn or salvage):
+        refuse_cut(replay, report)
+    return report, reader.passed_over
+
+
+def refuse_cut(replay: Replay, report: RecoveryReport) -> None:
+    """Raise CheckpointUnusable when this log, read alone, begins where a checkpoint should have been."""
+    begins = report.segments[0].first_lsn if report.segments else 1
+    if 1 < begins <= replay.checkpoint_lsn + 1:
+        raise CheckpointUnusable(
+            f"the log begins at LSN {begins}, and the checkpoint that holds what was before is missing"
+        )

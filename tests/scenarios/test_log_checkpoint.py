@@ -1,0 +1,215 @@
+"""S08: a log that goes on for long. Checkpoints by real processes: taken, killed on the way, without room, damaged."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from runtime import AsyncRuntime, Flow, NodeType, Runtime
+from runtime.errors import CheckpointUnusable, ConfigurationError
+from runtime.storage.checkpoint import CHECKPOINT_NAME
+from runtime.storage.recovery import summarise
+from runtime.storage.verify import verify
+from tests.scenarios import handlers
+from tests.scenarios.processes import OwnFamily, kill, send
+from tests.scenarios.waiting import await_gone, await_lines, until
+
+pytestmark = pytest.mark.slow
+
+ONE = [NodeType("default", workers=1)]
+SMALL = 20_000
+"""Of log, after which there is a checkpoint, and bytes of a segment."""
+ROUND = 500
+
+
+def checkpoint(rt: Runtime) -> dict[str, Any]:
+    found: dict[str, Any] = rt.statistics()["checkpoint"]
+    return found
+
+
+def work(rt: Runtime, rounds: int = 5) -> None:
+    """Some tens of kilobytes of log."""
+    for _ in range(rounds):
+        assert len(list(rt.map(math.sqrt, range(ROUND)))) == ROUND
+
+
+def segments(state_dir: Path) -> list[int]:
+    return sorted(int(path.stem) for path in (state_dir / "log").glob("*.seg"))
+
+
+def taken(rt: Runtime, after_lsn: int = 0) -> int:
+    """Work until a checkpoint was taken above this LSN; returns its own."""
+
+    def one() -> int:
+        work(rt, 1)
+        found: int = checkpoint(rt)["lsn"]
+        return found if found > after_lsn else 0
+
+    return until(one, "a checkpoint")
+
+
+def test_the_log_is_cut_and_all_is_known_after_everything_was_killed(state_dir: Path, tmp_path: Path) -> None:
+    runs, gate = tmp_path / "runs", tmp_path / "gate"
+    two = [NodeType("default", workers=2)]  # one of them is held
+    with Runtime(state_dir, node_types=two, durability="os", checkpoint_bytes=SMALL) as rt:
+        failed = rt.submit(handlers.fail, str(runs), "failed")
+        assert failed.exception(timeout=30)
+        flow = Flow("half")
+        first = flow.add(math.sqrt, 16.0)
+        flow.add(handlers.hold, str(runs), "held", str(gate), after=[first])
+        half = rt.submit(flow, run_id="half")
+        await_lines(runs, 2)
+        lsn = taken(rt)
+        until(lambda: segments(state_dir)[0] > 1, "a log that was cut")
+        known = {status.run_id: status.state for status in rt.runs()}
+        kill(OwnFamily(rt).engine)
+        assert until(lambda: rt.recovery.get("checkpoint_lsn", 0) >= lsn, "an engine that began with the checkpoint")
+        gate.touch()
+        assert half.result(timeout=30) is not None
+        now = {status.run_id: status.state for status in rt.runs()}
+        assert known.keys() <= now.keys()
+        assert len(list(rt.dead())) == 1
+    assert verify(state_dir).sound
+    assert verify(state_dir).checkpoint_lsn >= lsn
+
+
+def test_status_and_verify_read_checkpoint_and_log(state_dir: Path) -> None:
+    with Runtime(state_dir, node_types=ONE, durability="os", checkpoint_bytes=SMALL) as rt:
+        lsn = taken(rt)
+        until(lambda: segments(state_dir)[0] > 1, "a log that was cut")
+        beside = {row["run_id"] for row in summarise(state_dir)["runs"]}
+        known = {status.run_id for status in rt.runs()}
+        assert beside == known
+        assert verify(state_dir).sound
+    for command in ("status", "verify"):
+        said = subprocess.run(
+            [sys.executable, "-m", "runtime", command, str(state_dir), "--json"], capture_output=True, check=True
+        )
+        data = json.loads(said.stdout)
+        assert len(data["runs"]) >= len(known) if command == "status" else data["checkpoint_lsn"] >= lsn
+
+
+def test_killed_at_any_moment_it_harms_nobody(state_dir: Path) -> None:
+    """SIGKILL of the process that takes it, early and late; the next try succeeds."""
+    with Runtime(state_dir, node_types=ONE, durability="os", checkpoint_bytes=SMALL) as rt:
+        family, killed = OwnFamily(rt), 0
+        for _ in range(6):
+            work(rt, 2)
+            for pid in family.named("ms-checkpointer"):
+                send(pid, signal.SIGKILL)
+                killed += 1
+
+        def one() -> bool:
+            nonlocal killed
+            work(rt, 1)
+            pids = family.named("ms-checkpointer")
+            for pid in pids:
+                send(pid, signal.SIGKILL)
+            killed += len(pids)
+            return checkpoint(rt)["failed"] > 0
+
+        until(one, "a checkpoint that failed")
+        assert killed
+        assert "SIGKILL" in checkpoint(rt)["trouble"]
+        assert taken(rt) > 0
+        assert checkpoint(rt)["trouble"] == ""
+        known = {status.run_id for status in rt.runs()}
+    assert verify(state_dir).sound
+    with Runtime(state_dir, node_types=ONE) as rt:
+        assert rt.recovery["checkpoint_lsn"] > 0
+        assert {status.run_id for status in rt.runs()} == known
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_an_engine_that_is_killed_while_one_is_taken_loses_nothing(state_dir: Path, after: int) -> None:
+    """After none, one or two that were taken before it; what was submitted meanwhile has its results."""
+    with Runtime(state_dir, node_types=ONE, checkpoint_bytes=SMALL) as rt:
+        family, lsn = OwnFamily(rt), 0
+        for _ in range(after):
+            lsn = taken(rt, lsn)
+        handles = []
+
+        def one() -> list[int]:
+            handles.extend(rt.submit(math.sqrt, float(i)) for i in range(50))
+            return family.named("ms-checkpointer")
+
+        until(one, "a checkpointer")
+        kill(family.engine)
+        handles.append(rt.submit(math.sqrt, 0.0))
+        assert [handle.result(timeout=60) for handle in handles] == [
+            math.sqrt(float(i)) for i in [*range(50)] * (len(handles) // 50) + [0]
+        ]
+        assert rt.recovery["checkpoint_lsn"] >= lsn
+        taken(rt, lsn)
+        known = {status.run_id for status in rt.runs()}
+    assert verify(state_dir).sound
+    assert {row["run_id"] for row in summarise(state_dir)["runs"]} == known
+
+
+def test_without_room_it_is_told_and_tried_again(state_dir: Path) -> None:
+    with Runtime(state_dir, node_types=ONE, durability="os", checkpoint_bytes=SMALL) as rt:
+        spawner = psutil.Process(OwnFamily(rt).spawner)
+        spawner.rlimit(psutil.RLIMIT_FSIZE, (8192, -1))  # for what it starts from now on
+
+        def failed() -> str:
+            work(rt, 1)
+            return str(checkpoint(rt)["trouble"])
+
+        assert "checkpoint" in until(failed, "a checkpoint that failed")
+        spawner.rlimit(psutil.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert taken(rt) > 0
+        assert checkpoint(rt)["trouble"] == ""
+    assert verify(state_dir).sound
+
+
+def test_it_ends_with_its_engine(state_dir: Path) -> None:
+    with Runtime(state_dir, node_types=ONE, durability="os", checkpoint_bytes=SMALL) as rt:
+        family = OwnFamily(rt)
+
+        def one() -> list[int]:
+            work(rt, 1)
+            return family.named("ms-checkpointer")
+
+        pids = until(one, "a checkpointer")
+        for pid in pids:
+            send(pid, signal.SIGSTOP)  # it would never end by itself
+    await_gone(pids)
+
+
+def test_a_damaged_one_is_refused_and_salvage_does_without(state_dir: Path) -> None:
+    with Runtime(state_dir, node_types=ONE, durability="os", checkpoint_bytes=SMALL) as rt:
+        taken(rt)
+        until(lambda: segments(state_dir)[0] > 1, "a log that was cut")
+    with sqlite3.connect(state_dir / CHECKPOINT_NAME) as database:
+        database.execute("UPDATE part SET digest = x'00' WHERE run > 0")
+    database.close()
+    assert not verify(state_dir).sound
+    with pytest.raises(CheckpointUnusable) as refused:
+        Runtime(state_dir, node_types=ONE)
+    assert "salvage" in refused.value.hint
+    with Runtime(state_dir, node_types=ONE, salvage=True) as rt:
+        work(rt, 1)
+
+
+def test_without_them_the_log_stays(state_dir: Path) -> None:
+    with Runtime(state_dir, node_types=ONE, durability="os", checkpoint_bytes=None) as rt:
+        work(rt)
+        assert checkpoint(rt)["taken"] == 0
+    assert not (state_dir / CHECKPOINT_NAME).exists()
+
+
+@pytest.mark.parametrize("wrong", [0, 100, -1, True, 1.5, "1"])
+def test_a_size_that_cannot_be(state_dir: Path, wrong: Any) -> None:
+    for face in (Runtime, AsyncRuntime):
+        with pytest.raises(ConfigurationError, match="checkpoint_bytes"):
+            face(state_dir, checkpoint_bytes=wrong)

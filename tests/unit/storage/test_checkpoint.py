@@ -1,0 +1,194 @@
+"""The file of a checkpoint: what was put comes back, what did not change stays, damage is found."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from actors.protocol.errors import CheckpointUnusable, DiskFull, NewerFormat, StateFolderError
+from actors.saved import SavedPart
+from runtime.storage import checkpoint as module
+from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
+
+OWN = UUID(int=5)
+ENGINE = SavedPart(0, "engine", 0, b"{}")
+ONE = [
+    SavedPart(1, "run", 0, b"head"),
+    SavedPart(1, "state", 0, b"\1" * 1000),
+    SavedPart(1, "state", 1000, b"\2" * 1000),
+]
+TWO = [SavedPart(2, "run", 0, b"two")]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    put(tmp_path, 10, [ENGINE, *ONE, *TWO], [1, 2])
+    return tmp_path
+
+
+def put(path: Path, lsn: int, parts: list[SavedPart], kept: list[int]) -> int:
+    with CheckpointFile.write(str(path), OWN) as checkpoint:
+        return checkpoint.put(lsn, parts, kept)
+
+
+def found(path: Path) -> tuple[int, list[SavedPart]]:
+    checkpoint = CheckpointFile.read(str(path), OWN)
+    assert checkpoint is not None
+    with checkpoint:
+        return checkpoint.lsn, list(checkpoint.parts())
+
+
+def execute(path: Path, statement: str) -> None:
+    with sqlite3.connect(path / CHECKPOINT_NAME) as database:
+        database.execute(statement)
+    database.close()
+
+
+def test_what_was_put_comes_back_in_order(made: Path) -> None:
+    assert found(made) == (10, [ENGINE, *ONE, *TWO])
+
+
+def test_there_is_none_before_the_first(tmp_path: Path) -> None:
+    assert CheckpointFile.read(str(tmp_path), OWN) is None
+    CheckpointFile.write(str(tmp_path), OWN).close()
+    assert CheckpointFile.read(str(tmp_path), OWN) is None
+
+
+def test_parts_that_did_not_change_are_not_written_again(made: Path) -> None:
+    changed = SavedPart(1, "state", 1000, b"\3" * 1000)
+    first = put(made, 11, [ENGINE, ONE[0], ONE[1], changed], [1, 2])
+    assert 0 < first < 100
+    assert found(made) == (11, [ENGINE, ONE[0], ONE[1], changed, *TWO])
+    assert put(made, 12, [ENGINE, ONE[0], ONE[1], changed], [1, 2]) == 0
+
+
+def test_runs_that_are_gone_and_columns_that_became_shorter_go(made: Path) -> None:
+    put(made, 11, [ENGINE, *ONE[:2]], [1])
+    assert found(made) == (11, [ENGINE, *ONE[:2]])
+
+
+def test_a_crash_before_the_end_leaves_the_checkpoint_before(made: Path) -> None:
+    def parts() -> Iterator[SavedPart]:
+        yield ENGINE._replace(body=b"new")
+        raise KeyboardInterrupt
+
+    with CheckpointFile.write(str(made), OWN) as checkpoint, pytest.raises(KeyboardInterrupt):
+        checkpoint.put(11, parts(), [])
+    assert found(made) == (10, [ENGINE, *ONE, *TWO])
+
+
+def test_a_reader_sees_one_state(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUSY_S", 0.0)
+    reader = CheckpointFile.read(str(made), OWN)
+    assert reader is not None
+    with reader, pytest.raises(StateFolderError, match="BUSY"):
+        put(made, 11, [ENGINE], [])
+    put(made, 11, [ENGINE], [])
+    assert found(made) == (11, [ENGINE])
+
+
+def test_space_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PACK_BYTES_MIN", 1 << 30)
+    monkeypatch.setattr(module, "FREE_PAGES_MIN", 64)
+    put(tmp_path, 1, [ENGINE, *(SavedPart(1, "state", at, bytes(100_000)) for at in range(10))], [1])
+    before = (tmp_path / CHECKPOINT_NAME).stat().st_size
+    with CheckpointFile.write(str(tmp_path), OWN) as checkpoint:
+        checkpoint.put(2, [ENGINE], [])
+        checkpoint.give_back()
+    assert (tmp_path / CHECKPOINT_NAME).stat().st_size < before / 10
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE part SET body = x'00' WHERE col = 'run'", "column 'run' of run 1"),
+        ("UPDATE part SET run = 3 WHERE run = 2", "column 'run' of run 3"),
+        ("UPDATE part SET body = x'00' WHERE packed", "damaged"),
+        ("UPDATE part SET body = NULL WHERE run = 2", "damaged"),
+        ("DELETE FROM part WHERE at = 1000", "parts of it are missing"),
+        ("UPDATE meta SET value = 11 WHERE name = 'lsn'", "damaged"),
+        ("DELETE FROM meta WHERE name = 'lsn'", "does not say what it is"),
+        ("UPDATE meta SET value = 'x' WHERE name = 'uuid'", "another state folder"),
+        ("DROP TABLE part", "no such table"),
+    ],
+)
+def test_damage_is_found(made: Path, statement: str, message: str) -> None:
+    execute(made, statement)
+    with pytest.raises(CheckpointUnusable, match=message):
+        found(made)
+
+
+def test_bytes_that_flipped_are_found(made: Path) -> None:
+    """Wherever they are, but for those that nobody reads."""
+    path = made / CHECKPOINT_NAME
+    content, refused = path.read_bytes(), 0
+    for at in range(100, len(content), 97):
+        if content[at]:
+            path.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
+            try:
+                assert found(made) == (10, [ENGINE, *ONE, *TWO])
+            except (CheckpointUnusable, NewerFormat):
+                refused += 1
+    assert refused
+
+
+def test_what_is_no_database_is_damaged(made: Path) -> None:
+    (made / CHECKPOINT_NAME).write_bytes(b"x" * 5000)
+    with pytest.raises(CheckpointUnusable):
+        found(made)
+    with pytest.raises(CheckpointUnusable):
+        CheckpointFile.write(str(made), OWN)
+
+
+def test_a_newer_format_is_refused(made: Path) -> None:
+    execute(made, "UPDATE meta SET value = 99 WHERE name = 'format'")
+    with pytest.raises(NewerFormat, match="99"):
+        found(made)
+
+
+def test_no_room_is_said(made: Path) -> None:
+    with CheckpointFile.write(str(made), OWN) as checkpoint:
+        checkpoint._database.execute("PRAGMA max_page_count=8")
+        with pytest.raises(DiskFull):
+            checkpoint.put(11, [ENGINE, SavedPart(3, "run", 0, Random(1).randbytes(100_000))], [3])
+    assert found(made) == (10, [ENGINE, *ONE, *TWO])
+
+
+def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(made: Path, tmp_path: Path) -> None:
+    """The files as they are at each step of SQLite, which is what a killed process leaves."""
+    old = (10, [ENGINE, *ONE, *TWO])
+    noise = [SavedPart(3, "state", at, Random(at).randbytes(3000)) for at in range(40)]
+    new = (11, [ENGINE, *TWO, *noise])
+    seen: list[tuple[bytes, bytes | None]] = []
+
+    def look() -> int:
+        journal = made / (CHECKPOINT_NAME + "-journal")
+        left = journal.read_bytes() if journal.exists() else None
+        seen.append(((made / CHECKPOINT_NAME).read_bytes(), left))
+        return 0
+
+    with CheckpointFile.write(str(made), OWN) as checkpoint:
+        checkpoint._database.execute("PRAGMA cache_size=4")  # so that pages are written before the end
+        checkpoint._database.set_progress_handler(look, 40)
+        checkpoint.put(11, [ENGINE, *TWO, *noise], [2, 3])
+    look()
+    states, again = [], tmp_path / "again"
+    again.mkdir()
+    for content, journal in seen:
+        for old_file in again.iterdir():
+            old_file.unlink()
+        (again / CHECKPOINT_NAME).write_bytes(content)
+        if journal is not None:
+            (again / (CHECKPOINT_NAME + "-journal")).write_bytes(journal)
+        states.append(found(again))
+        assert [path.name for path in again.iterdir() if path.name == CHECKPOINT_NAME], "a reader changed something"
+        with CheckpointFile.write(str(again), OWN) as checkpoint:  # and the next one goes on from there
+            assert checkpoint.lsn == states[-1][0]
+    assert len({content for content, _ in seen}) > 5
+    assert [state for state in states if state not in (old, new)] == []
+    assert (states[0], states[-1]) == (old, new)
