@@ -13,7 +13,7 @@ Rules
 - What runs is left alone: it has its worker to itself, so there is nothing to raise, and ends as soon as it can. Its
   retries, what it spawns and what it waits for hold no place meanwhile, so they block nobody and inherit nothing.
 - As many leases are asked for as better nodes were turned away. A node gives way once: then it has its turn, so that
-  the bound of ageing holds.
+  the bound of ageing holds. One that is replayed begins anew, also in this.
 - Where node types share what is limited, the one whose best class is better is served first (`by_need`).
 
 Known limit: what a worker has claimed cannot be taken back until it lets go of it behind a long task; it is asked for

@@ -20,6 +20,10 @@ FAILED_ONCE: dict[int, str] = {
     40747: "places were counted for what was being cancelled when the engine died",
     791: "a map item that failed while being cancelled was told as failed and logged as cancelled",
     1174: "a batched call that was cancelled when its batch broke ran in company again when it was rerun",
+    2167: "a node that had given way was replayed, and gave way again, which the oracle did not allow",
+    2652: "as 1174",
+    2724: "as 1174",
+    8264: "as 2167",
 }
 
 
