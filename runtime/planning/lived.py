@@ -15,6 +15,9 @@ from actors.run import Run
 from runtime.planning.recording import RecordedRun, Recording
 from runtime.planning.worker import Ending
 
+CUT_MORE_NS: Final = 1_000_000_000
+"""A task that was stopped would have taken longer. So much, at least, that it still runs when it is stopped again,
+though it may have begun a moment earlier."""
 _WAITS: Final = {"kind": "waits", "type": "", "message": "", "traceback": ""}
 
 
@@ -72,7 +75,10 @@ class LivedRuns:
             return Ending(took_ns, failure)
         took_ns = recorded.took[number] if number < len(recorded.took) else -1
         if took_ns < 0:
-            took_ns = recorded.cut.get(number, 0) + self._guess(run, node, (recorded.run.no, number))
+            cut_ns = recorded.cut.get(number)
+            took_ns = (0 if cut_ns is None else cut_ns + CUT_MORE_NS) + self._guess(
+                run, node, (recorded.run.no, number)
+            )
         block = recorded.blocks.get(number)
         return Ending(took_ns, None, None if block is None else block[0])
 

@@ -71,10 +71,18 @@ class History:
         self.add(RecordType.COMPLETED, orjson.dumps([pid, [group]]))
 
     def failed(
-        self, no: int, node: int, start_ms: float, took_ms: float, *, attempt: int = 1, outcome: str = "failed"
+        self,
+        no: int,
+        node: int,
+        start_ms: float,
+        took_ms: float,
+        *,
+        attempt: int = 1,
+        outcome: str = "failed",
+        kind: str = "error",
     ) -> None:
-        """An attempt failed."""
-        failure = {"kind": "error", "type": "ValueError", "message": "no", "traceback": ""}
+        """An attempt failed, or was stopped."""
+        failure = {"kind": kind, "type": "ValueError", "message": "no", "traceback": ""}
         start, end = WALL_NS + int(start_ms * MS), WALL_NS + int((start_ms + took_ms) * MS)
         due = end + 10 * MS if outcome == "retry" else 0
         body = [no, node, outcome, attempt, failure, due, end, [start, end, 100]]

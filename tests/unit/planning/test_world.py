@@ -120,6 +120,18 @@ def test_policy_and_cancels_come_when_they_came() -> None:
     assert most_at_once({p: t for p, t in free.items() if p[0] == no}) == 4, "the setting holds over the recording"
 
 
+def test_what_was_stopped_runs_until_it_is_stopped_again() -> None:
+    history = History()
+    no = history.tasks(0, 1)
+    history.add(RecordType.CANCEL, orjson.dumps([no, 0, [0]]))
+    history.failed(no, 0, 50, 100, outcome="cancelled", kind="cancelled")
+    simulation = Simulation(history.recording(), Setting()).run()
+    assert str(simulation.runs[no].run.run_state()) == "cancelled"
+    ((start, end),) = spans(simulation).values()
+    assert start < WALL_NS + 60 * MS
+    assert abs(end - WALL_NS - 150 * MS) < 5 * MS
+
+
 def test_asyncio_workers_run_many_at_once() -> None:
     history = History(node_type(mode="asyncio", slots=10))
     no = history.tasks(0, 20)
