@@ -4,8 +4,9 @@
     python examples/index_stdlib.py [FOLDER]      what is written goes to FOLDER, demo-out by default
 
 Every source file of the standard library is parsed by a node of its own (fan-out); what was found is added up by
-package (fan-in), and then over all. When a third of it is done, and a large file is at hand, one of the workers is killed with SIGKILL. The engine
-notices, starts another, and runs again what the dead one had in its hands; what was done stays done.
+package (fan-in), and then over all. When a third of it is done, and a large file is at hand, one of the workers is
+killed with SIGKILL. The engine notices, starts another, and runs again what the dead one had in its hands; what was
+done stays done.
 """
 
 from __future__ import annotations
