@@ -9,9 +9,9 @@ from actors.protocol import limits
 from runtime.aio_events import AsyncEventStream
 from runtime.aio_handle import AsyncHandle
 from runtime.aio_subscription import AsyncSubscription
-from runtime.event_buffer import HOLDS, EventKey, WhenFull, check_policy
+from runtime.event_buffer import EventKey, WhenFull, check_policy
 from runtime.event_calls import remove_subscription
-from runtime.event_cursor import WINDOW, EventCursor
+from runtime.event_cursor import EventCursor
 from runtime.event_filter import Since, filter_of
 from runtime.event_reader import EventReader
 from runtime.storage.cursors import names_of
@@ -36,7 +36,7 @@ class AsyncEventCalls:
         since: Since = "now",
         follow: bool = True,
         when_full: WhenFull = "block",
-        holds: int = HOLDS,
+        holds: int = limits.EVENTS_HELD,
         key: EventKey = "node",
     ) -> AsyncEventStream:
         """What happens, or happened; see `runtime.event_calls.EventCalls.events`.
@@ -67,11 +67,11 @@ class AsyncEventCalls:
         run: AsyncHandle | str | Iterable[AsyncHandle | str] | None = None,
         names: str | Iterable[str] | None = None,
         since: Since = "now",
-        window: int = WINDOW,
+        window: int = limits.EVENTS_UNACKED,
         keep_bytes: int = limits.SUBSCRIPTION_KEEP_BYTES,
         follow: bool = True,
         when_full: WhenFull = "block",
-        holds: int = HOLDS,
+        holds: int = limits.EVENTS_HELD,
         key: EventKey = "node",
     ) -> AsyncSubscription:
         """Events that are delivered at least once; see `runtime.event_calls.EventCalls.subscribe`, also for arguments.

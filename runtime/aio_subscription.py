@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from actors.event_kinds import Event
+from actors.protocol import limits
 from runtime.aio_events import AsyncEventStream
-from runtime.event_buffer import HOLDS, EventKey, WhenFull
+from runtime.event_buffer import EventKey, WhenFull
 from runtime.event_cursor import EventCursor
 from runtime.host.client import EngineClient
 from runtime.subscription import ATTEMPTS, PAUSE_S, PAUSE_S_MAX, check_run
@@ -24,7 +25,7 @@ class AsyncSubscription(AsyncEventStream):
         *,
         follow: bool = True,
         when_full: WhenFull = "block",
-        holds: int = HOLDS,
+        holds: int = limits.EVENTS_HELD,
         key: EventKey = "node",
     ) -> None:
         try:

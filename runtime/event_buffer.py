@@ -28,7 +28,6 @@ from runtime.event_reader import EventReader
 
 WhenFull = Literal["block", "drop_oldest", "latest", "disconnect"]
 EventKey = Literal["run", "node", "kind", "name"] | Callable[[Event], Hashable]
-HOLDS: Final = 10_000
 _KEYS: Final[dict[str, Callable[[Event], Hashable]]] = {
     "run": lambda event: event.run,
     "node": lambda event: (event.run, event.node),
@@ -87,7 +86,11 @@ class EventBuffer:
     """See the module. Raises ConfigurationError: the policy cannot be."""
 
     def __init__(
-        self, reader: EventReader, when_full: WhenFull = "block", holds: int = HOLDS, key: EventKey = "node"
+        self,
+        reader: EventReader,
+        when_full: WhenFull = "block",
+        holds: int = limits.EVENTS_HELD,
+        key: EventKey = "node",
     ) -> None:
         check_policy(when_full, holds, key)
         self.reader = reader

@@ -1,6 +1,6 @@
 """`rt.events` and `rt.subscribe`: what a runtime offers to whoever wants to know what happens, for blocking callers.
 
-A part of `Runtime`, in a file of its own.
+A part of `Runtime`, in a file of its own. What it takes is loaded when it is asked for first: most programs do not.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from actors.protocol import limits
-from runtime.event_buffer import HOLDS, EventKey, WhenFull, check_policy
-from runtime.event_cursor import WINDOW, EventCursor
-from runtime.event_filter import Since, filter_of
-from runtime.event_reader import EventReader
-from runtime.event_stream import EventStream
 from runtime.handle_base import SyncHandle
-from runtime.storage.cursors import CursorFile, names_of
-from runtime.subscription import Subscription
 
 if TYPE_CHECKING:
     from runtime.config import RuntimeConfig
+    from runtime.event_buffer import EventKey, WhenFull
+    from runtime.event_filter import Since
+    from runtime.event_stream import EventStream
     from runtime.host.client import EngineClient
+    from runtime.subscription import Subscription
 
 
 class EventCalls:
@@ -39,7 +36,7 @@ class EventCalls:
         since: Since = "now",
         follow: bool = True,
         when_full: WhenFull = "block",
-        holds: int = HOLDS,
+        holds: int = limits.EVENTS_HELD,
         key: EventKey = "node",
     ) -> EventStream:
         """What happens, as soon as it is durable, transition by transition; or what happened, where the log is kept.
@@ -66,6 +63,10 @@ class EventCalls:
             ConfigurationError: A filter or policy cannot be; all problems are named.
             CursorTooOld, CursorBeyondEnd: The log does not have that LSN.
         """
+        from runtime.event_filter import filter_of  # lazy: see the module
+        from runtime.event_reader import EventReader  # lazy
+        from runtime.event_stream import EventStream  # lazy
+
         wanted = filter_of(kinds, run, name)
         reader = EventReader(self.config.state_dir, wanted, since)
         return EventStream(reader, self._client, follow=follow, when_full=when_full, holds=holds, key=key)
@@ -78,11 +79,11 @@ class EventCalls:
         run: SyncHandle | str | Iterable[SyncHandle | str] | None = None,
         names: str | Iterable[str] | None = None,
         since: Since = "now",
-        window: int = WINDOW,
+        window: int = limits.EVENTS_UNACKED,
         keep_bytes: int = limits.SUBSCRIPTION_KEEP_BYTES,
         follow: bool = True,
         when_full: WhenFull = "block",
-        holds: int = HOLDS,
+        holds: int = limits.EVENTS_HELD,
         key: EventKey = "node",
     ) -> Subscription:
         """Events that are delivered at least once, also when this program ends and comes again under the same name.
@@ -109,6 +110,11 @@ class EventCalls:
 
         What a crash leaves behind: the cursor, in a file of the state folder, `unsubscribe` removes it.
         """
+        from runtime.event_buffer import check_policy  # lazy: see the module
+        from runtime.event_cursor import EventCursor  # lazy
+        from runtime.event_filter import filter_of  # lazy
+        from runtime.subscription import Subscription  # lazy
+
         wanted = filter_of(kinds, run, names)
         check_policy(when_full, holds, key)
         cursor = EventCursor(self.config.state_dir, name, wanted, since, window, keep_bytes)
@@ -130,11 +136,15 @@ class EventCalls:
 
     def subscriptions(self) -> list[str]:
         """The names of the durable subscriptions of the folder."""
+        from runtime.storage.cursors import names_of  # lazy: see the module
+
         return names_of(self.config.state_dir)
 
 
 def remove_subscription(state_dir: str, name: str) -> bool:
     """Forget a durable subscription; whether there was one."""
+    from runtime.storage.cursors import CursorFile, names_of  # lazy: see the module
+
     if name not in names_of(state_dir):
         return False
     with closing(CursorFile(state_dir, name)) as file:

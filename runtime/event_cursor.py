@@ -30,7 +30,6 @@ from runtime.storage.cursors import Cursor, CursorFile
 _LOG: Final = logging.getLogger("mainspring")
 SAVE_S: Final = 0.05
 """Between two writes of the cursor while events are acknowledged: a write waits for the disk."""
-WINDOW: Final = 10_000
 
 
 class EventCursor:

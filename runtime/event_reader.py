@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from actors.event_fold import EventFold
 from actors.event_kinds import Event
 from actors.protocol.records import LSN_FIRST
-from actors.replay import Replay
 from runtime.event_filter import EventFilter, Since, check_since, moment_ns
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.resume import begin_if_cut
 from runtime.storage.tail import LogTail
+
+if TYPE_CHECKING:
+    from actors.event_fold import EventFold
+    from actors.replay import Replay
 
 
 class EventReader:
@@ -109,6 +110,8 @@ class EventReader:
     def _begun(self, start: int, first: int) -> EventFold:
         """What makes events of records from this one on."""
         tail = self._tail
+        from actors.event_fold import EventFold  # lazy: the fold of the log, which few programs need
+
         begins = start <= first == LSN_FIRST
         fold = EventFold(
             self._wanted.kinds, tail.submission, tail.below, self._blobs.open, begins=begins, base=self._load_checkpoint
@@ -117,6 +120,8 @@ class EventReader:
         return fold
 
     def _load_checkpoint(self, replay: Replay, upto_lsn: int) -> int:
+        from runtime.storage.resume import begin_if_cut  # lazy: as above
+
         with StateFolder.open(self._path, create=False, owner=False) as folder:
             return begin_if_cut(folder, replay, DiskFiles(), upto_lsn)
 

@@ -23,9 +23,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from actors.event_kinds import Event
+from actors.protocol import limits
 from actors.protocol.event_errors import CursorTooOld, SubscriberTooSlow
 from runtime.event_batches import Batching
-from runtime.event_buffer import HOLDS, EventBuffer, EventKey, EventStatistics, WhenFull
+from runtime.event_buffer import EventBuffer, EventKey, EventStatistics, WhenFull
 from runtime.event_cursor import EventCursor
 from runtime.event_reader import EventReader
 
@@ -56,7 +57,7 @@ class EventStream:
         *,
         follow: bool = True,
         when_full: WhenFull = "block",
-        holds: int = HOLDS,
+        holds: int = limits.EVENTS_HELD,
         key: EventKey = "node",
         cursor: EventCursor | None = None,
     ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import Any, Final
 
 from actors.protocol.errors import ConfigurationError
@@ -55,6 +54,8 @@ def _trouble(name: str) -> str:
         return f"{name}= is an option, which comes with task.options({name}=...) or Flow(name, {name}=...)"
     if name in SUBMIT_OPTIONS:
         return f"{name}= is an option of submit, which a node of a flow cannot have"
+    from difflib import get_close_matches  # lazy: only who misspells needs it
+
     meant = get_close_matches(name, _OF_NODES | _OF_TASKS | SUBMIT_OPTIONS, 1, _ALIKE)
     return f"{name}= looks like the option {meant[0]}=" if meant else ""
 

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from actors.event_kinds import Event
+from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
 from runtime.checks import is_number, is_whole
-from runtime.event_buffer import HOLDS, EventKey, WhenFull
+from runtime.event_buffer import EventKey, WhenFull
 from runtime.event_cursor import EventCursor
 from runtime.event_stream import EventStream
 from runtime.host.client import EngineClient
@@ -39,7 +40,7 @@ class Subscription(EventStream):
         *,
         follow: bool = True,
         when_full: WhenFull = "block",
-        holds: int = HOLDS,
+        holds: int = limits.EVENTS_HELD,
         key: EventKey = "node",
     ) -> None:
         try:

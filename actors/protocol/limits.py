@@ -174,6 +174,10 @@ CHECKPOINT_BYTES_MIN: Final = 4 * KIB
 CHECKPOINT_BYTES_MAX: Final = 1024 * 1024 * MIB
 RECORD_BYTES_MAX: Final = 256 * MIB
 """A longer length field in a log means corruption."""
+EVENTS_HELD: Final = 10_000
+"""Events that wait for a reader, where they are not left in the log, when nothing else is asked for."""
+EVENTS_UNACKED: Final = 10_000
+"""Events that a durable subscription gives out before some are acknowledged, when nothing else is asked for."""
 LOG_PENDING_BYTES_MAX: Final = 64 * MIB
 """Records waiting for the disk. Beyond it the engine stops reading its queues until the disk caught up."""
 
