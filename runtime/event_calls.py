@@ -64,8 +64,8 @@ class EventCalls:
             CursorTooOld, CursorBeyondEnd: The log does not have that LSN.
         """
         from runtime.event_filter import filter_of  # lazy: see the module
-        from runtime.event_reader import EventReader  # lazy
-        from runtime.event_stream import EventStream  # lazy
+        from runtime.event_reader import EventReader  # lazy: see the module
+        from runtime.event_stream import EventStream  # lazy: see the module
 
         wanted = filter_of(kinds, run, name)
         reader = EventReader(self.config.state_dir, wanted, since)
@@ -111,9 +111,9 @@ class EventCalls:
         What a crash leaves behind: the cursor, in a file of the state folder, `unsubscribe` removes it.
         """
         from runtime.event_buffer import check_policy  # lazy: see the module
-        from runtime.event_cursor import EventCursor  # lazy
-        from runtime.event_filter import filter_of  # lazy
-        from runtime.subscription import Subscription  # lazy
+        from runtime.event_cursor import EventCursor  # lazy: see the module
+        from runtime.event_filter import filter_of  # lazy: see the module
+        from runtime.subscription import Subscription  # lazy: see the module
 
         wanted = filter_of(kinds, run, names)
         check_policy(when_full, holds, key)

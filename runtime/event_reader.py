@@ -120,7 +120,7 @@ class EventReader:
         return fold
 
     def _load_checkpoint(self, replay: Replay, upto_lsn: int) -> int:
-        from runtime.storage.resume import begin_if_cut  # lazy: as above
+        from runtime.storage.resume import begin_if_cut  # lazy: few programs need the fold of the log
 
         with StateFolder.open(self._path, create=False, owner=False) as folder:
             return begin_if_cut(folder, replay, DiskFiles(), upto_lsn)
