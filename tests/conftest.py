@@ -86,6 +86,7 @@ def state_dir(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where two processes share the run (`-n 2 --dist loadgroup`), what may start processes is one group."""
     for item in items:
