@@ -23,7 +23,7 @@ BIN := $(VENV)/bin
 # Development mode: resource warnings, debug hooks of the allocator, asyncio's debug mode.
 PYTEST := $(BIN)/python -X dev -m pytest
 # All tests run in two processes: what starts processes of its own one by one, and beside it what only computes.
-SPLIT := $(if $(filter tests,$(TESTS)),-n 2 --dist loadgroup)
+SPLIT := $(if $(filter tests,$(TESTS)),-n 2)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input
 
 # The interpreter asked for on the command line or in the environment and no other; else the first that will do.

@@ -13,10 +13,11 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests import leaks
 
@@ -86,12 +87,16 @@ def state_dir(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where two processes share the run (`-n 2 --dist loadgroup`), what may start processes is one group."""
-    for item in items:
-        if not item.nodeid.startswith(COMPUTING):
-            item.add_marker(pytest.mark.xdist_group("processes"))
+class Sharing(LoadScopeScheduling):  # type: ignore[misc]
+    """What may start processes is one piece of work, in its order; of the rest, each module is one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0] if nodeid.startswith(COMPUTING) else "processes"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:
+    """How two processes share the run (`-n 2`)."""
+    return Sharing(config, log)
 
 
 class SlowTests:
