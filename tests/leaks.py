@@ -58,10 +58,19 @@ def take(temporary: Path) -> Snapshot:
     )
 
 
-def found_since(before: Snapshot, temporary: Path, settle_ns: int = SETTLE_NS) -> list[str]:
-    """One line for each thing that is there now and was not before; waits for what is on its way out."""
+def found_since(
+    before: Snapshot, temporary: Path, settle_ns: int = SETTLE_NS, *, look_at_shared: bool = True
+) -> list[str]:
+    """One line for each thing that is there now and was not before; waits for what is on its way out.
+
+    Args:
+        before: Taken before.
+        temporary: The folder that `tempfile` uses in this test run.
+        settle_ns: How long is waited.
+        look_at_shared: Whether shared memory counts, of which nobody knows whose it is.
+    """
     found = _compare(before, temporary)
-    left = _shared() - before.shared
+    left = _shared() - before.shared if look_at_shared else set[str]()
     deadline = time.monotonic_ns() + settle_ns
     while (found or left) and time.monotonic_ns() < deadline:
         gc.collect()
