@@ -21,8 +21,7 @@ told with the record that set it off. Of runs that only a checkpoint has, nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
 import orjson
 
@@ -36,7 +35,7 @@ from actors.once import HEAD_BYTES
 from actors.outcomes import brief
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
-from actors.protocol.records import Record, RecordType
+from actors.protocol.records import Record
 from actors.revival import DISCARDED
 from actors.run import Run
 
@@ -227,22 +226,3 @@ class EventFold(EventTeller):
 
     def _rates(self, record: Record) -> None:
         """Nothing to tell, and nothing that a run's state depends on."""
-
-    _on: ClassVar[dict[int, Callable[[Any, Record], None]]] = {
-        int(RecordType.SUBMITTED): _submitted,
-        int(RecordType.COMPLETED): _completed,
-        int(RecordType.ATTEMPT): _attempt,
-        int(RecordType.CANCEL): _cancel,
-        int(RecordType.SPAWNED): _spawned,
-        int(RecordType.LENT): _lent,
-        int(RecordType.RELEASED): _released,
-        int(RecordType.OPENED): _opened,
-        int(RecordType.POLICY): _policy,
-        int(RecordType.RATES): _rates,
-        int(RecordType.KEYS): _keys,
-        int(RecordType.PRIORITY): _priority,
-        int(RecordType.SCHEDULE): _schedule,
-        int(RecordType.DEBOUNCE): _debounced,
-        int(RecordType.DEAD): _dead,
-        int(RecordType.IMPORTED): _imported,
-    }

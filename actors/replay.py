@@ -57,6 +57,10 @@ class Replay:
         self._offset_ns = 0
         self.incoming = Incoming()
 
+    def __init_subclass__(cls) -> None:
+        """Who reads records otherwise does so by methods of the same names."""
+        cls._on = {type_: getattr(cls, handler.__name__) for type_, handler in cls._on.items()}
+
     def fold(self, record: Record) -> None:
         """Fold one record.
 

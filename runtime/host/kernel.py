@@ -20,7 +20,6 @@ from actors.protocol.moments import NS_PER_S
 
 LINUX: Final = sys.platform.startswith("linux")
 _PR_SET_PDEATHSIG: Final = 1
-_PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _CLOCK_SCHED: Final = 2
 _STAT_PARENT: Final = 1

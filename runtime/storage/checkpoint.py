@@ -36,7 +36,6 @@ from actors.saved import ENGINE, SavedPart
 
 CHECKPOINT_NAME: Final = "checkpoint.db"
 CHECKPOINT_FORMAT: Final = 1
-APPLICATION_ID: Final = 0x4D535043
 BUSY_S: Final = 30.0
 PACK_BYTES_MIN: Final = 128
 """Less is not worth compressing."""
