@@ -1,9 +1,9 @@
 """`checkpoint.db`: the state as of some LSN, in SQLite, so that recovery reads that and the log behind it.
 
     meta(name, value)                               format, uuid, lsn, digest (of the lsn and the digests of all parts)
-    part(run, col, at, digest, packed, body)        as `actors.saved` makes them; `packed`: by zlib
-
     part(run, col, at, digest, packed, body)        as `actors.saved` makes them; `packed`: whether by zlib
+
+A checkpoint is one transaction, synced: whatever is killed, and whenever, what is read is the old one or the new one,
 whole. A part that did not change is not written again, so a checkpoint costs what changed.
 
 Checked when read: each part against its digest, which is seeded by the folder's uuid and covers its place; all digests
