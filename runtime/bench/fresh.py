@@ -28,21 +28,27 @@ _ROOT = Path(__file__).resolve().parents[2]
 class FreshProcess:
     """One child interpreter, as a context manager. Leaving kills the child's whole family, whatever state it is in."""
 
-    def __init__(self, code: str, *arguments: object) -> None:
+    def __init__(self, code: str, *arguments: object, byte_code: Path | None = None) -> None:
         """Start it.
 
         Args:
             code: Python source; it finds `arguments` as one JSON array in `sys.argv[1]`.
             arguments: Plain JSON values.
+            byte_code: A folder where it and all it starts keep byte code, as an installed program has it, whatever the
+                environment says of writing it. None: as the environment says.
         """
         path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path}
+        if byte_code is not None:
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)
+            environment["PYTHONPYCACHEPREFIX"] = str(byte_code)
         self.started_ns = time.monotonic_ns()
         self._process = subprocess.Popen(
             [sys.executable, "-c", code, json.dumps(arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": path},
+            env=environment,
         )
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psutil
 import pytest
 
@@ -33,6 +35,18 @@ def test_arguments_go_in_and_values_come_out() -> None:
     with fresh.FreshProcess(TALK, 1, 21) as child:
         assert child.hear() == [2, 42]
         child.finish()
+
+
+def test_byte_code_is_kept_where_asked_whatever_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    with fresh.FreshProcess(TALK, 1, byte_code=tmp_path / "kept") as child:
+        child.hear()
+        child.finish()
+    assert list((tmp_path / "kept").rglob("fresh.*.pyc"))
+    with fresh.FreshProcess("import sys; from runtime.bench import fresh; fresh.say(sys.dont_write_bytecode)") as child:
+        assert child.hear() is True
 
 
 def test_a_child_that_ends_early_is_an_error() -> None:
