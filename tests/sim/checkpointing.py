@@ -73,7 +73,8 @@ class SimCheckpoints:
         report = self._fold(replay, disk, base_lsn, effect.below)
         assert report.next_lsn == effect.lsn + 1
         changed, kept = replay.touched, set(kept_runs(replay))
-        self._parts = {key: p for key, p in self._parts.items() if key[0] in kept and changed and key[0] not in changed}
+        stay = set() if changed is None else kept - changed  # None: all of it is written
+        self._parts = {key: part for key, part in self._parts.items() if key[0] in stay}
         self._parts.update((part[:3], part) for part in save(replay, changed))
         self.lsn = effect.lsn
         self.taken += 1
