@@ -12,13 +12,9 @@ from actors.protocol import messages as msg
 from actors.protocol.graph import encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record, RecordType
-from actors.replay import Replay
 from actors.scheduler import Scheduler
 from runtime.host.calendar import ZoneCalendar
-from tests.unit.actors.rig import Rig, kind, node_type
-
-S = 1_000_000_000
-WALL = 1_700_000_000 * S
+from tests.unit.actors.rig import WALL, Rig, S, folded, kind, node_type
 
 
 def graph(item: Any = 7, **more: Any) -> str:
@@ -35,10 +31,7 @@ class Clocked(Rig):
         scheduler.schedules.calendar = ZoneCalendar()
         effects: list[Any] = []
         if records is not None:
-            replay = Replay(scheduler)
-            for record in records:
-                replay.fold(record)
-            _, effects = replay.finish(now_ns, wall_ns, {})
+            _, effects = folded(records, scheduler).finish(now_ns, wall_ns, {})
         super().__init__(
             node_type(slots=50, prefetch=50),
             scheduler=scheduler,

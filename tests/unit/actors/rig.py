@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -17,6 +17,9 @@ from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record
 from actors.replay import Replay
 from actors.scheduler import Scheduler
+
+S = 1_000_000_000
+WALL = 1_700_000_000 * S
 
 
 def node_type(name: str = "default", **more: Any) -> dict[str, Any]:
@@ -143,6 +146,23 @@ class Rig:
         return result if error is None else error
 
 
+def rig_with_clock(scheduler: Scheduler | None = None, **more: Any) -> Rig:
+    """A rig whose wall clock says `WALL`, and this node type; a scheduler that has read a log goes on with it."""
+    rig = Rig(node_type(**more), scheduler=scheduler)
+    rig.wall_offset_ns = WALL
+    if scheduler is not None:
+        rig.core.persister = Persister("os", scheduler.lsn + 1)
+    return rig
+
+
+def folded(records: Iterable[Record], scheduler: Scheduler | None = None) -> Replay:
+    """What these records say, as far as they go: recovery is not finished."""
+    replay = Replay(scheduler or Scheduler(["default"]))
+    for record in records:
+        replay.fold(record)
+    return replay
+
+
 def recovered(
     records: Sequence[Record],
     now_ns: int = 1,
@@ -153,9 +173,7 @@ def recovered(
 ) -> Scheduler:
     """A scheduler that has read a log, at this time of both clocks. `log` gets the records that this writes."""
     scheduler = Scheduler(["default"], policy=policy)
-    replay = Replay(scheduler)
-    for record in records:
-        replay.fold(record)
+    replay = folded(records, scheduler)
     _, effects = replay.finish(now_ns, wall_ns, {"pid": 1}, next_lsn=scheduler.lsn + 1)
     if log is not None:
         log += [effect for effect in effects if isinstance(effect, Record)]

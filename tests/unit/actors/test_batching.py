@@ -13,9 +13,8 @@ from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.kinds import KindTable
-from actors.replay import Replay
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, folded, kind, node_type
 
 WAIT_NS = 1_000_000
 RETRY = {"max_attempts": 3, "base_ns": 1_000, "cap_ns": 1_000}
@@ -163,9 +162,7 @@ def test_who_runs_alone_is_known_after_a_restart() -> None:
     rig = rig_with()
     crash(rig)
     scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in rig.records:
-        replay.fold(record)
+    folded(rig.records, scheduler)
     assert next(iter(scheduler.book.live.values())).rare.alone == {0, 1, 2}
     assert not next(iter(scheduler.book.live.values())).rare.crashes
 

@@ -17,7 +17,7 @@ from actors.protocol.records import RecordType
 from actors.replay import Replay
 from actors.scheduler import Scheduler
 from actors.state_column import CANCELLED, CANCELLING, FAILED, PENDING, READY, SKIPPED
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, folded, kind, node_type
 
 EDGES = 20
 CHILDREN = 100
@@ -58,14 +58,6 @@ def run_of(scheduler: Scheduler) -> Any:
     return run
 
 
-def folded(rig: Rig) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in rig.records:
-        replay.fold(record)
-    return scheduler
-
-
 def test_a_failure_takes_turns_and_the_run_ends_with_the_last() -> None:
     rig, ((worker, serial, node),) = star()
     rig.fail(worker, serial, node)
@@ -85,7 +77,7 @@ def test_a_crash_in_between_changes_nothing() -> None:
     rig, ((worker, serial, node),) = star()
     rig.fail(worker, serial, node)
     assert rig.core.unfinished
-    again = folded(rig)
+    again = folded(rig.records).scheduler
     finish(rig)
     assert run_of(again).state == run_of(rig.core.scheduler).state
     assert list(again.book.finished) == list(rig.core.scheduler.book.finished)
@@ -151,7 +143,7 @@ def test_a_success_with_many_children_takes_turns() -> None:
     assert run.state.count(PENDING) > 0
     assert finish(rig)
     assert run.state.count(PENDING) == 0
-    assert run_of(folded(rig)).state.count(READY) == CHILDREN
+    assert run_of(folded(rig.records).scheduler).state.count(READY) == CHILDREN
 
 
 def test_a_cancel_of_the_run_in_between_stops_what_runs_and_keeps_what_was_skipped() -> None:
@@ -172,7 +164,7 @@ def test_a_cancel_of_the_run_in_between_stops_what_runs_and_keeps_what_was_skipp
     rig.fail(worker, other, second, "cancelled")
     ((ending,),) = rig.told("N")
     assert ending[2:4] == ["failed", [0, 0, 0, 0, 1, 2, CHILDREN]]
-    assert run_of(folded(rig)).state == run.state
+    assert run_of(folded(rig.records).scheduler).state == run.state
 
 
 def test_what_ends_after_the_cancel_reaches_nobody() -> None:
@@ -185,7 +177,7 @@ def test_what_ends_after_the_cancel_reaches_nobody() -> None:
     finish(rig)
     run = run_of(rig.core.scheduler)
     assert run.state[-1] == CANCELLED, "its parent ended after the cancel"
-    assert run_of(folded(rig)).state == run.state
+    assert run_of(folded(rig.records).scheduler).state == run.state
 
 
 def test_nothing_becomes_ready_after_a_cancel() -> None:
@@ -195,7 +187,7 @@ def test_nothing_becomes_ready_after_a_cancel() -> None:
     finish(rig)
     run = run_of(rig.core.scheduler)
     assert run.state.count(READY) == run.state.count(PENDING) == 0
-    again = run_of(folded(rig))
+    again = run_of(folded(rig.records).scheduler)
     assert again.state == run.state
 
 
@@ -214,7 +206,7 @@ def test_a_cancel_of_a_node_that_waits_is_decided_after_the_slices(which: int, a
     assert run.state[which] == state
     cancels = [orjson.loads(r.payload) for r in rig.records if r.type == RecordType.CANCEL]
     assert cancels == ([[1, which, []]] if answer else [])
-    assert run_of(folded(rig)).state[: which + 1][which] == state
+    assert run_of(folded(rig.records).scheduler).state[: which + 1][which] == state
 
 
 def test_cancels_that_waited_are_not_all_taken_up_in_one_turn() -> None:
@@ -290,7 +282,7 @@ def test_a_node_that_grows_the_run_in_between() -> None:
     run = run_of(rig.core.scheduler)
     assert run.size == 1 + 1 + CHILDREN + 1 + 2
     assert run.state.count(SKIPPED) == CHILDREN
-    assert run_of(folded(rig)).state.count(SKIPPED) == CHILDREN
+    assert run_of(folded(rig.records).scheduler).state.count(SKIPPED) == CHILDREN
 
 
 def test_an_engine_that_drains_says_first_how_the_run_ended() -> None:

@@ -11,17 +11,9 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.states import FailureKind, NodeState
-from tests.unit.actors.rig import Rig, kind, node_type, recovered
+from tests.unit.actors.rig import Rig, S, kind, recovered, rig_with_clock
 
-S = 1_000_000_000
-WALL = 1_700_000_000 * S
 RETRY = {"max_attempts": 3, "base_ns": 2 * S, "jitter": False}
-
-
-def rig_with_clock(**more: Any) -> Rig:
-    rig = Rig(node_type(**more))
-    rig.wall_offset_ns = WALL
-    return rig
 
 
 def submit(rig: Rig, *deadlines_ns: int, delay_ns: int | None = None, moment: bool = False, **options: Any) -> None:

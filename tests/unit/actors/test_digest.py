@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.digest import run_digest, state_digest
-from actors.replay import Replay
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig
+from tests.unit.actors.rig import Rig, folded
 
 VALUES = st.recursive(
     st.none()
@@ -52,17 +51,9 @@ def busy() -> Rig:
     return rig
 
 
-def folded(rig: Rig) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in rig.records:
-        replay.fold(record)
-    return scheduler
-
-
 def test_the_same_log_gives_the_same_digest() -> None:
     rig = busy()
-    assert state_digest(folded(rig)) == state_digest(folded(rig))
+    assert state_digest(folded(rig.records).scheduler) == state_digest(folded(rig.records).scheduler)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +72,7 @@ def test_the_same_log_gives_the_same_digest() -> None:
 )
 def test_one_field_makes_another_digest(change: Callable[[Any, Scheduler], None]) -> None:
     rig = busy()
-    scheduler = folded(rig)
+    scheduler = folded(rig.records).scheduler
     before = state_digest(scheduler)
     change(scheduler.book.live[1], scheduler)
     assert state_digest(scheduler) != before

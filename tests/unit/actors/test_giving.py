@@ -15,7 +15,7 @@ from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type
+from tests.unit.actors.rig import Rig, folded, kind, node_type
 
 PRINTER = {"concurrency_key": "printer"}
 
@@ -121,10 +121,7 @@ def test_a_rate_lets_start_what_is_due_and_is_kept_over_a_restart() -> None:
     rig.later(1_000)
     assert len(rig.leases()) == 1
     scheduler = Scheduler(["default"], policy={"rates": {"bank": [1.0, 2]}})
-    replay = Replay(scheduler)
-    for record in rig.records:
-        replay.fold(record)
-    replay.finish(rig.now_ns, rig.now_ns, {"pid": 1}, rig.records[-1].lsn + 1)
+    folded(rig.records, scheduler).finish(rig.now_ns, rig.now_ns, {"pid": 1}, rig.records[-1].lsn + 1)
     taken = scheduler.giving.take(msg.Offer("default", ((1, 9),)), rig.now_ns)
     assert list(taken) == [], "what was used counts still"
     assert [record.type for record in rig.records].count(RecordType.RATES) == 2

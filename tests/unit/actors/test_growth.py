@@ -10,22 +10,12 @@ import pytest
 from actors.giving import flow_of
 from actors.protocol import limits
 from actors.protocol import messages as msg
-from actors.replay import Replay
-from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind
+from tests.unit.actors.rig import Rig, folded, kind
 
 
 def spawn(rig: Rig, worker: int, serial: int, count: int, **more: Any) -> None:
     block = {"n": count, "kinds": [kind(**more)], "kind_of": [0] * count}
     rig.say(msg.WorkerSpawned(worker, serial, block, orjson.dumps([serial, 1, 0, block])))
-
-
-def replayed(rig: Rig) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in rig.records:
-        replay.fold(record)
-    return scheduler
 
 
 def test_spawned_nodes_count_when_their_attempt_succeeds() -> None:
@@ -36,7 +26,7 @@ def test_spawned_nodes_count_when_their_attempt_succeeds() -> None:
     assert rig.leases() == []
     rig.succeed(worker, serial, node)
     assert [n for _, _, n in rig.leases()] == [1, 2]
-    assert replayed(rig).book.live[1].size == 3
+    assert folded(rig.records).scheduler.book.live[1].size == 3
     events = rig.ask("story", run="s-1")["events"]
     assert [event[2:4] for event in events] == [["submitted", "1 node as s-1"], ["spawned", "2 nodes"]]
 
@@ -103,7 +93,7 @@ def test_an_attempt_fails_whose_nodes_cannot_be_added(
     raw = orjson.dumps([101, [[serial, 1, [0, 1], [7, 8], rig.now_ns, [10, 30]]]])
     rig.say(msg.WorkerDone(worker, orjson.loads(raw)[1], raw))
     assert other == serial + 1
-    for scheduler in (rig.core.scheduler, replayed(rig)):
+    for scheduler in (rig.core.scheduler, folded(rig.records).scheduler):
         run = scheduler.book.finished[1]
         assert run.results == [None, 8]
         assert run.counts() == [0, 0, 0, 1, 1, 0, 0]

@@ -8,7 +8,6 @@ import orjson
 import pytest
 
 from actors.keys import Claim, Keys
-from actors.persister import Persister
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.errors import KeyConflict, ProtocolError, TooManyKeys
@@ -16,18 +15,7 @@ from actors.protocol.graph import decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record, RecordType
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type, recovered
-
-S = 1_000_000_000
-WALL = 1_700_000_000 * S
-
-
-def rig_with_clock(scheduler: Scheduler | None = None) -> Rig:
-    rig = Rig(node_type(slots=5), scheduler=scheduler)
-    rig.wall_offset_ns = WALL
-    if scheduler is not None:
-        rig.core.persister = Persister("os", scheduler.lsn + 1)
-    return rig
+from tests.unit.actors.rig import WALL, Rig, S, kind, recovered, rig_with_clock
 
 
 def submit(rig: Rig, seq: int, key: str = "k", window_s: float = 100, digest: str = "d", session: str = "s") -> None:
@@ -44,7 +32,7 @@ def runs(rig: Rig) -> list[str]:
 
 
 def test_a_repeated_submission_stands_for_the_first_and_hears_of_its_end() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1)
     assert rig.told("A") == [[1]]
     submit(rig, 2)
@@ -62,7 +50,7 @@ def test_a_repeated_submission_stands_for_the_first_and_hears_of_its_end() -> No
 
 
 def test_the_answer_waits_until_the_first_submission_is_durable() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     rig.disk_held = True
     submit(rig, 1)
     submit(rig, 2)
@@ -73,7 +61,7 @@ def test_the_answer_waits_until_the_first_submission_is_durable() -> None:
 
 
 def test_a_failure_is_an_answer_and_a_window_of_zero_runs_again() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1)
     ((worker, serial, node),) = rig.leases()
     rig.fail(worker, serial, node)
@@ -87,7 +75,7 @@ def test_a_failure_is_an_answer_and_a_window_of_zero_runs_again() -> None:
 
 
 def test_a_window_begins_with_the_first_submission_and_ends() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1)
     rig.later(60 * S)
     submit(rig, 2)
@@ -102,7 +90,7 @@ def test_a_window_begins_with_the_first_submission_and_ends() -> None:
 
 
 def test_what_is_different_is_refused() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1)
     submit(rig, 2, digest="other")
     ((seq, answer),) = rig.told("J")
@@ -111,7 +99,7 @@ def test_what_is_different_is_refused() -> None:
 
 
 def test_more_keys_than_are_kept_are_refused_until_a_window_is_over() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     rig.core.scheduler.keys = Keys(keys_max=2)
     submit(rig, 1, "a", window_s=10)
     submit(rig, 2, "b")
@@ -126,13 +114,13 @@ def test_more_keys_than_are_kept_are_refused_until_a_window_is_over() -> None:
 
 
 def test_a_key_outlives_the_engine_but_not_its_window() -> None:
-    first = rig_with_clock()
+    first = rig_with_clock(slots=5)
     submit(first, 1)
     wall_ns = first.wall_ns
-    rig = rig_with_clock(recovered(first.records, wall_ns=wall_ns))
+    rig = rig_with_clock(recovered(first.records, wall_ns=wall_ns), slots=5)
     submit(rig, 1, session="later")
     assert rig.told("D") == [[1, "s-1", None]]
-    rig = rig_with_clock(recovered(first.records, wall_ns=wall_ns))
+    rig = rig_with_clock(recovered(first.records, wall_ns=wall_ns), slots=5)
     rig.later(101 * S)
     submit(rig, 1, session="later")
     assert rig.told("D") == []
@@ -140,21 +128,21 @@ def test_a_key_outlives_the_engine_but_not_its_window() -> None:
 
 
 def test_who_stands_for_a_run_is_told_again_by_the_next_engine() -> None:
-    first = rig_with_clock()
+    first = rig_with_clock(slots=5)
     submit(first, 1, session="x")
     submit(first, 1)
     submit(first, 2)
     scheduler = recovered(first.records, wall_ns=first.wall_ns)
     told = scheduler.receive([msg.SessionOpened("s", 2)], 2, first.wall_ns)
     assert [(tell.frame, tell.body) for tell in told] == [("H", {"acked_seq": 2}), ("D", [2, "x-1", None])]
-    rig = rig_with_clock(recovered(first.records, wall_ns=first.wall_ns))
+    rig = rig_with_clock(recovered(first.records, wall_ns=first.wall_ns), slots=5)
     ((worker, serial, node),) = rig.leases()
     rig.succeed(worker, serial, node)
     assert [tell.session for tell in rig.taken(fx.Tell) if tell.frame == "N"] == ["s", "x"]
 
 
 def test_keys_outlive_their_runs_in_few_bytes() -> None:
-    rig = rig_with_clock(Scheduler(["default"], retention={"runs": 4}))
+    rig = rig_with_clock(Scheduler(["default"], retention={"runs": 4}), slots=5)
     count = 20
     for seq in range(1, count + 1):
         submit(rig, seq, f"k{seq}", window_s=1 if seq == 1 else 1000)
@@ -169,7 +157,7 @@ def test_keys_outlive_their_runs_in_few_bytes() -> None:
     assert floor > rig.records[0].lsn
     assert "s-2" not in runs(rig)
     wall_ns = rig.wall_ns
-    again = rig_with_clock(recovered(kept, wall_ns=wall_ns))
+    again = rig_with_clock(recovered(kept, wall_ns=wall_ns), slots=5)
     for seq in range(2, count + 1):
         submit(again, seq, f"k{seq}", session="later")
     told = {body[1] for body in again.told("D")} | {body[1]["message"].split("'")[3] for body in again.told("J")}
@@ -179,7 +167,7 @@ def test_keys_outlive_their_runs_in_few_bytes() -> None:
 
 
 def test_a_key_whose_run_is_gone_starts_nothing() -> None:
-    rig = rig_with_clock(Scheduler(["default"], retention={"runs": 1}))
+    rig = rig_with_clock(Scheduler(["default"], retention={"runs": 1}), slots=5)
     for seq in (1, 2, 3):
         submit(rig, seq, f"k{seq}")
         ((worker, serial, node),) = rig.leases()

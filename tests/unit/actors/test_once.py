@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from actors.persister import Persister
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
@@ -14,19 +13,7 @@ from actors.protocol.graph import decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import RecordType
 from actors.protocol.states import NodeState
-from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind, node_type, recovered
-
-S = 1_000_000_000
-WALL = 1_700_000_000 * S
-
-
-def rig_with_clock(scheduler: Scheduler | None = None) -> Rig:
-    rig = Rig(node_type(slots=5), scheduler=scheduler)
-    rig.wall_offset_ns = WALL
-    if scheduler is not None:
-        rig.core.persister = Persister("os", scheduler.lsn + 1)
-    return rig
+from tests.unit.actors.rig import WALL, Rig, S, kind, recovered, rig_with_clock
 
 
 def submit(
@@ -58,7 +45,7 @@ def runs(rig: Rig) -> list[str]:
 
 
 def test_while_one_is_open_a_further_submission_stands_for_it() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1, unique="a")
     submit(rig, 2, unique="a")
     submit(rig, 3, unique="b")
@@ -75,7 +62,7 @@ def test_while_one_is_open_a_further_submission_stands_for_it() -> None:
 
 
 def test_it_is_open_while_it_waits_for_a_retry_or_is_being_stopped_and_not_after_any_end() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1, unique="a", options={"retry": {"max_attempts": 2, "base_ns": 10 * S, "jitter": False}})
     ((worker, serial, node),) = rig.leases()
     rig.fail(worker, serial, node)
@@ -92,14 +79,14 @@ def test_it_is_open_while_it_waits_for_a_retry_or_is_being_stopped_and_not_after
 
 
 def test_a_restart_knows_what_is_open_and_tells_again_what_was_joined() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1, unique="a")
     submit(rig, 2, unique="a")
     submit(rig, 3, unique="gone")
     rig.say(msg.CancelAsked("s", 1, "s-3", None))
     (*_, (worker, serial, _)) = rig.leases()
     rig.say(msg.LeasesRevoked(worker, (serial,), (serial,)))
-    again = rig_with_clock(recovered(rig.records, wall_ns=rig.wall_ns))
+    again = rig_with_clock(recovered(rig.records, wall_ns=rig.wall_ns), slots=5)
     submit(again, 4, unique="a")
     submit(again, 5, unique="gone")
     assert again.told("D") == [[2, "s-1", None], [4, "s-1", None]]
@@ -110,7 +97,7 @@ def test_a_restart_knows_what_is_open_and_tells_again_what_was_joined() -> None:
 
 
 def test_one_that_goes_again_is_joined_and_does_not_stand_beside_another() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     for seq in (1, 2):
         submit(rig, seq, unique="call a")
         ((worker, serial, node),) = rig.leases()
@@ -128,7 +115,7 @@ def test_one_that_goes_again_is_joined_and_does_not_stand_beside_another() -> No
 
 
 def test_of_two_letters_of_one_unique_task_one_goes_again_and_what_is_behind_them_too() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     failure = {"kind": "error", "type": "builtins.ValueError", "message": "no", "traceback": ""}
     for seq, name in ((1, "b"), (2, "a"), (3, "a")):
         submit(rig, seq, unique=name)
@@ -141,7 +128,7 @@ def test_of_two_letters_of_one_unique_task_one_goes_again_and_what_is_behind_the
 
 
 def test_calls_within_the_wait_become_one_task_with_the_arguments_of_the_last() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     call(rig, 1)
     rig.later(4 * S)
     call(rig, 2)
@@ -160,7 +147,7 @@ def test_calls_within_the_wait_become_one_task_with_the_arguments_of_the_last() 
 
 
 def test_a_call_after_the_time_has_come_starts_the_next_one() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     call(rig, 1)
     rig.later(5 * S)
     assert given(rig) == [1]
@@ -174,7 +161,7 @@ def test_a_call_after_the_time_has_come_starts_the_next_one() -> None:
 
 
 def test_at_the_latest_it_starts_so_long_after_the_first_call() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     for seq in range(1, 5):
         call(rig, seq, wait_s=5, longest_s=12)
         rig.later(3 * S)
@@ -184,7 +171,7 @@ def test_at_the_latest_it_starts_so_long_after_the_first_call() -> None:
 
 
 def test_keys_do_not_mix_and_a_retry_is_not_joined() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     call(rig, 1, options={"retry": {"max_attempts": 2, "base_ns": 10 * S, "jitter": False}})
     call(rig, 2, key="other")
     rig.later(5 * S)
@@ -196,7 +183,7 @@ def test_keys_do_not_mix_and_a_retry_is_not_joined() -> None:
 
 
 def test_a_cancelled_one_is_not_joined() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     call(rig, 1)
     call(rig, 2)
     rig.say(msg.CancelAsked("s", 1, "s-1", None))
@@ -206,7 +193,7 @@ def test_a_cancelled_one_is_not_joined() -> None:
 
 
 def test_the_class_that_somebody_set_stays() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     call(rig, 1)
     assert rig.ask("priority", run="s-1", priority="realtime") == {"changed": True}
     call(rig, 2, options={"priority": "low"})
@@ -215,7 +202,7 @@ def test_the_class_that_somebody_set_stays() -> None:
 
 
 def test_the_latest_calls_expiry_and_deadline_count() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     call(rig, 1, times=[None, rig.wall_ns + 6 * S, None, rig.wall_ns + 7 * S])
     rig.later(4 * S)
     call(rig, 2, times=[None, None, None, rig.wall_ns + 6 * S])
@@ -227,7 +214,7 @@ def test_the_latest_calls_expiry_and_deadline_count() -> None:
 
 
 def test_the_wall_clock_may_be_set() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     call(rig, 1, longest_s=8)
     rig.wall_offset_ns += 3600 * S
     rig.later(4 * S)
@@ -241,7 +228,7 @@ def test_the_wall_clock_may_be_set() -> None:
 
 @pytest.mark.parametrize("down_s", [1, 100])
 def test_a_restart_goes_on_with_the_latest_call(down_s: int) -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     call(rig, 1, longest_s=9)
     rig.later(2 * S)
     call(rig, 2, longest_s=9, options={"handler": "m:other"})
@@ -250,7 +237,7 @@ def test_a_restart_goes_on_with_the_latest_call(down_s: int) -> None:
     run = scheduler.book.live[1]
     assert (run.items, run.kinds[0].handler) == ([2], "m:other")
     assert [event[2] for event in run.rare.events] == ["called again"]
-    again = rig_with_clock(scheduler)
+    again = rig_with_clock(scheduler, slots=5)
     again.wall_offset_ns = rig.wall_ns + down_s * S - again.now_ns
     call(again, 3, longest_s=9)
     assert [body[:2] for body in again.told("D")] == [[2, "s-1"], [3, "s-1"]][: 2 if down_s == 1 else 1]
@@ -260,11 +247,11 @@ def test_a_restart_goes_on_with_the_latest_call(down_s: int) -> None:
 
 
 def test_the_bound_survives_a_restart() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     call(rig, 1, longest_s=9)
     rig.later(4 * S)
     call(rig, 2, longest_s=9)
-    again = rig_with_clock(recovered(rig.records, 1_000_000, rig.wall_ns + 3 * S))
+    again = rig_with_clock(recovered(rig.records, 1_000_000, rig.wall_ns + 3 * S), slots=5)
     again.wall_offset_ns = rig.wall_ns + 3 * S - again.now_ns
     call(again, 3, longest_s=9)
     again.later(S)
@@ -274,7 +261,7 @@ def test_the_bound_survives_a_restart() -> None:
 
 
 def test_what_is_malformed_is_refused() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1, debounce=["k", 5, 4])
     submit(rig, 2, debounce="k")
     submit(rig, 3, unique="")
@@ -332,7 +319,7 @@ ENDED = {
 @pytest.mark.parametrize("way", HEADERS)
 @pytest.mark.parametrize("state", [*OPEN, *ENDED])
 def test_what_a_further_call_finds(way: str, state: str) -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     due = None if way == "debounce" else rig.wall_ns + 2 * S
     times = [due, rig.wall_ns + 10 * S, None, rig.wall_ns + 40 * S]
     retry = {"max_attempts": 2, "base_ns": 10**15, "jitter": False}
@@ -354,7 +341,7 @@ def test_what_a_further_call_finds(way: str, state: str) -> None:
 
 
 def test_a_unique_task_does_not_go_again_beside_another_of_its_key() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1, unique="k")
     rig.fail(*rig.leases()[0])
     submit(rig, 2, unique="k")
@@ -365,7 +352,7 @@ def test_a_unique_task_does_not_go_again_beside_another_of_its_key() -> None:
 
 
 def test_a_unique_task_that_goes_again_is_joined() -> None:
-    rig = rig_with_clock()
+    rig = rig_with_clock(slots=5)
     submit(rig, 1, unique="k")
     rig.fail(*rig.leases()[0])
     assert rig.ask("rerun", run="s-1") == {"count": 1}

@@ -12,15 +12,7 @@ from actors.protocol.records import Record, RecordType
 from actors.replay import Replay, where
 from actors.run import TALLY_NODES_MIN
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig
-
-
-def folded(records: list[Record]) -> Scheduler:
-    scheduler = Scheduler(["default"])
-    replay = Replay(scheduler)
-    for record in records:
-        replay.fold(record)
-    return scheduler
+from tests.unit.actors.rig import Rig, folded
 
 
 def states(scheduler: Scheduler) -> dict[str, Any]:
@@ -41,26 +33,26 @@ def busy_rig() -> Rig:
 
 def test_folding_twice_gives_the_same_state() -> None:
     rig = busy_rig()
-    assert states(folded(rig.records)) == states(folded(rig.records))
+    assert states(folded(rig.records).scheduler) == states(folded(rig.records).scheduler)
 
 
 def test_the_folded_state_is_the_live_one() -> None:
     rig = busy_rig()
-    assert states(folded(rig.records)) == states(rig.core.scheduler)
+    assert states(folded(rig.records).scheduler) == states(rig.core.scheduler)
 
 
 def test_the_story_of_failed_attempts_is_told_alike_after_a_restart() -> None:
     rig = busy_rig()
     stories = [
         [event[1:4] for event in scheduler.book.live[1].rare.events if event[2].startswith("attempt")]
-        for scheduler in (rig.core.scheduler, folded(rig.records))
+        for scheduler in (rig.core.scheduler, folded(rig.records).scheduler)
     ]
     assert stories[0] == stories[1] == [(1, "attempt 1 failed", "ValueError: no; attempt 2 starts in 0.100 s")]
 
 
 def test_finished_nodes_do_not_run_again_and_open_ones_do() -> None:
     rig = busy_rig()
-    scheduler = folded(rig.records)
+    scheduler = folded(rig.records).scheduler
     found, _ = Replay(scheduler).finish(rig.now_ns + 10**9, rig.now_ns + 10**9, {"pid": 1})
     assert found["nodes_open"] == 2
     again = Rig(scheduler=scheduler)
@@ -74,7 +66,7 @@ def test_a_large_run_is_counted_from_where_it_goes_on() -> None:
     leases = rig.leases()
     for worker, serial, node in leases[:2]:
         rig.succeed(worker, serial, node)
-    scheduler = folded(rig.records)
+    scheduler = folded(rig.records).scheduler
     Replay(scheduler).finish(1, 1, {"pid": 1})
     scheduler.check_invariants()
     (run,) = scheduler.book.live.values()
@@ -87,7 +79,7 @@ def test_a_cancel_of_a_running_node_is_finished_by_the_recovery() -> None:
     rig.submit(1)
     rig.leases()
     rig.say(msg.CancelAsked("s", 1, "s-1", None))
-    scheduler = folded(rig.records)
+    scheduler = folded(rig.records).scheduler
     Replay(scheduler).finish(1, 1, {"pid": 1})
     (run,) = scheduler.book.finished.values()
     assert str(run.run_state()) == "cancelled"
@@ -104,7 +96,7 @@ def test_retired_runs_are_forgotten_by_the_log_too() -> None:
         rig.succeed(worker, serial, node, run=seq)
         rig.say(msg.Told(rig.core.scheduler.lsn))
     assert list(rig.core.scheduler.book.finished) == [3]
-    assert list(folded(rig.records).book.finished) == [3]
+    assert list(folded(rig.records).scheduler.book.finished) == [3]
 
 
 def test_a_record_that_does_not_fit_is_named() -> None:
@@ -115,7 +107,7 @@ def test_a_record_that_does_not_fit_is_named() -> None:
 def test_a_record_of_an_unknown_type_is_refused_rather_than_lost() -> None:
     with pytest.raises(NewerFormat, match="record 1 has type 200"):
         folded([Record(1, 200, b"from a newer version")])
-    assert folded([Record(1, RecordType.KIND, b"of an older one")]).lsn == 1
+    assert folded([Record(1, RecordType.KIND, b"of an older one")]).scheduler.lsn == 1
 
 
 def test_where() -> None:

@@ -10,21 +10,13 @@ from actors.protocol.errors import ProtocolError
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from actors.saved import kept_runs, load, save
-from actors.scheduler import Scheduler
 from tests.states import differences
 from tests.unit.actors.clocked import Clocked
-from tests.unit.actors.rig import Rig
+from tests.unit.actors.rig import Rig, folded
 
 
 def fresh() -> Replay:
-    return Replay(Scheduler(["default"]))
-
-
-def read(records: list[Record]) -> Replay:
-    replay = fresh()
-    for record in records:
-        replay.fold(record)
-    return replay
+    return folded([])
 
 
 def through(replay: Replay) -> Replay:
@@ -44,7 +36,7 @@ def test_schedules_and_a_policy_come_back() -> None:
     rig.put("often", every_ns=10**9)
     rig.ask("policy", change={"pause": ["schedule:nightly"]})
     rig.later(5 * 10**9)
-    replay = read(rig.records)
+    replay = folded(rig.records)
     assert replay.scheduler.schedules.by_run
     assert replay.scheduler.standing.lsn
     assert differences(replay, through(replay)) == []
@@ -65,7 +57,7 @@ def test_a_state_that_says_nothing_of_itself_is_refused() -> None:
 def test_a_state_without_a_run_that_it_names_is_refused() -> None:
     rig = Rig()
     rig.submit(3)
-    parts = [part for part in save(read(rig.records)) if part.run == 0]
+    parts = [part for part in save(folded(rig.records)) if part.run == 0]
     with pytest.raises(ProtocolError):
         load(fresh(), parts)
 
@@ -73,7 +65,7 @@ def test_a_state_without_a_run_that_it_names_is_refused() -> None:
 def test_a_run_in_the_place_of_another_is_refused() -> None:
     rig = Rig()
     rig.submit(3)
-    parts = [part._replace(run=2) if part.run else part for part in save(read(rig.records))]
+    parts = [part._replace(run=2) if part.run else part for part in save(folded(rig.records))]
     with pytest.raises(ProtocolError, match="in the place of run 2"):
         load(fresh(), parts)
 
@@ -81,7 +73,7 @@ def test_a_run_in_the_place_of_another_is_refused() -> None:
 def test_runs_that_changed_are_named() -> None:
     rig = Rig()
     rig.submit_graph([[], [0]])
-    replay = read(rig.records)
+    replay = folded(rig.records)
     rig.records.clear()
     ((worker, serial, node),) = rig.leases()
     rig.succeed(worker, serial, node)
@@ -112,7 +104,7 @@ def test_repeated_submissions_of_runs_that_ended_are_bounded(monkeypatch: pytest
     monkeypatch.setattr(keys, "AGAIN_SAVED_MAX", 2)
     rig = Rig()
     rig.submit_graph([[], [0]])
-    replay = read(rig.records)
+    replay = folded(rig.records)
     for lsn, run in enumerate(["s-1", "gone", "s-1", "gone", "gone"], len(rig.records) + 1):
         replay.fold(Record(lsn, RecordType.KEYS, orjson.dumps({"again": ["s", lsn, run, "k"]})))
     assert [run for _, run, _ in through(replay).scheduler.keys.again["s"]] == ["s-1", "s-1", "gone", "gone"]

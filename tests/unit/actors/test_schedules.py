@@ -8,11 +8,11 @@ from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.records import RecordType
-from actors.replay import Replay
 from actors.scheduler import Scheduler
 from actors.schedules import JUDGED_PER_TURN, NoCalendar
 from runtime.host.calendar import ZoneCalendar
 from tests.unit.actors.clocked import Clocked, S, dues_of
+from tests.unit.actors.rig import folded
 
 MINUTE, HOUR = 60 * S, 3600 * S
 NEXT = 1_700_000_040 * S
@@ -289,10 +289,7 @@ def test_a_node_type_that_is_gone_leaves_its_runs_waiting() -> None:
     rig.put(cron="* * * * *")
     scheduler = Scheduler(["other"])
     scheduler.schedules.calendar = ZoneCalendar()
-    replay = Replay(scheduler)
-    for record in rig.records:
-        replay.fold(record)
-    replay.finish(1, NEXT + S, {})
+    folded(rig.records, scheduler).finish(1, NEXT + S, {})
     (run,) = scheduler.book.live.values()
     assert (run.key, scheduler.ready["default"].size) == ("job@20231114T221400Z", 1)
 

@@ -12,16 +12,7 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.records import RecordType
 from actors.protocol.states import NodeState
-from tests.unit.actors.rig import Rig, kind, node_type, recovered
-
-S = 1_000_000_000
-WALL = 1_700_000_000 * S
-
-
-def rig_with_clock(**more: Any) -> Rig:
-    rig = Rig(node_type(**more))
-    rig.wall_offset_ns = WALL
-    return rig
+from tests.unit.actors.rig import WALL, Rig, S, kind, recovered, rig_with_clock
 
 
 def submit(rig: Rig, *tails: list[Any], **options: Any) -> None:
