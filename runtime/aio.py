@@ -264,8 +264,7 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncScheduleCalls, AsyncSu
         Returns:
             True: recorded, and a crash does not undo it. False: it had ended before.
         """
-        run_id = run if isinstance(run, str) else run.run_id
-        return bool((await answer_of(self._client, self._client.ask(*views.ask_priority(run_id, priority))))["changed"])
+        return bool((await answer_of(self._client, self._client.ask(*views.ask_priority(run, priority))))["changed"])
 
     async def _scheduling(self, request: Request) -> SchedulingStatus:
         return SchedulingStatus.of(await answer_of(self._client, self._client.ask(*request)))

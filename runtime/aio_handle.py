@@ -277,6 +277,6 @@ async def attach(client: EngineClient, run_id: str) -> AsyncRunHandle:
 
 async def rerun(client: EngineClient, run: AsyncHandle | str) -> AsyncRunHandle:
     """Let what did not succeed of a run go again; see `runtime.operations.Operations.rerun`."""
-    run_id = run if isinstance(run, str) else run.run_id
+    run_id = views.id_of_run(run)
     await answer_of(client, client.ask("rerun", {"run": run_id}))
     return await attach(client, run_id)

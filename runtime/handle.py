@@ -344,6 +344,6 @@ def attach(client: EngineClient, run_id: str) -> RunHandle:
 
 def rerun(client: EngineClient, run: SyncHandle | str) -> RunHandle:
     """Let what did not succeed of a run go again; a handle that waits for its new end. Raises as `Operations.rerun`."""
-    run_id = run if isinstance(run, str) else run.run_id
+    run_id = views.id_of_run(run)
     client.answer_of(client.ask("rerun", {"run": run_id}))
     return attach(client, run_id)

@@ -205,11 +205,17 @@ def ask_why(run_id: str, node: int | str | None = None) -> Request:
     return "why", {"run": run_id, "node": node}
 
 
-def ask_priority(run: object, priority: str) -> Request:
-    """Another class for a task or run, by its handle or id. Raises ConfigurationError: there can be no such thing."""
+def id_of_run(run: object) -> str:
+    """The run id that a caller named, by a handle or itself. Raises ConfigurationError: it is neither."""
     run_id = run if isinstance(run, str) else getattr(run, "run_id", None)
     if not isinstance(run_id, str):
         raise ConfigurationError(f"a run is named by its handle or its id, not by {run!r:.80}")
+    return run_id
+
+
+def ask_priority(run: object, priority: str) -> Request:
+    """Another class for a task or run, by its handle or id. Raises ConfigurationError: there can be no such thing."""
+    run_id = id_of_run(run)
     if priority not in PRIORITIES:
         raise ConfigurationError(f"priority must be one of {', '.join(PRIORITIES)}, not {priority!r:.80}")
     return "priority", {"run": run_id, "priority": str(priority)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,9 @@ def test_a_task_is_rerun_by_its_handle(rt: Runtime) -> None:
     assert isinstance(handle.rerun().exception(30), TaskFailed)
     handlers.MENDED.set()
     assert rt.rerun(handle.run_id).result(timeout=30) == 4
+    wrong: Any = 3
+    with pytest.raises(ConfigurationError, match="a run is named by its handle or its id, not by 3"):
+        rt.rerun(wrong)
 
 
 def test_many_letters_come_and_go_in_pages(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
