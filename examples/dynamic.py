@@ -19,7 +19,7 @@ ROOT = os.path.dirname(os.__file__)
 SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages", "test", "tests", "idlelib"})
 
 
-def count(folder: str, context: TaskContext) -> int:
+def count(context: TaskContext, folder: str) -> int:
     """Lines of Python in a folder, without those of the folders in it, which get nodes of their own."""
     lines = 0
     with os.scandir(folder) as entries:

@@ -16,7 +16,17 @@ from runtime.flow import Flow
 from runtime.items import BlobNeeded
 from runtime.mapping import MapOptions, Mapping
 from runtime.registry import Options
-from runtime.submitter_base import AsyncFn, Fn, P, R, SubmitterBase, flow_arguments, raise_if_refused
+from runtime.submitter_base import (
+    AskingAsyncFn,
+    AskingFn,
+    AsyncFn,
+    Fn,
+    P,
+    R,
+    SubmitterBase,
+    flow_arguments,
+    raise_if_refused,
+)
 
 SMALL_FLOW_NODES: Final = 2_000
 """Flows up to this size are made into a frame in the loop's thread (about 2 ms), larger ones in its executor."""
@@ -105,6 +115,10 @@ class AsyncSubmitter(SubmitterBase):
     ) -> AsyncTaskHandle[R]: ...
     @overload
     async def submit(self, fn: Fn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(self, fn: AskingAsyncFn[P, R], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskHandle[R]: ...
+    @overload
+    async def submit(self, fn: AskingFn[P, R], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskHandle[R]: ...
     @overload
     async def submit(
         self, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs

@@ -241,8 +241,8 @@ class TaskRegistry:
     ) -> Any:
         """Make a function a task. Used bare (`@tasks.task`) or with options (`@tasks.task(timeout=30.0)`).
 
-        A parameter annotated with `TaskContext` is filled in by the worker and must not be passed; give it the default
-        None, so that the task can also be called directly.
+        A parameter annotated with `TaskContext` is filled in by the worker and must not be passed. Type checkers know
+        that of the first parameter; with the default None the task can also be called directly.
 
         Args:
             fn: The handler: a plain or async function at the top level of an importable module.

@@ -16,7 +16,17 @@ from runtime.items import BlobNeeded
 from runtime.iterate import MapIterator
 from runtime.mapping import MapOptions, Mapping
 from runtime.registry import Options
-from runtime.submitter_base import AsyncFn, Fn, P, R, SubmitterBase, flow_arguments, raise_if_refused
+from runtime.submitter_base import (
+    AskingAsyncFn,
+    AskingFn,
+    AsyncFn,
+    Fn,
+    P,
+    R,
+    SubmitterBase,
+    flow_arguments,
+    raise_if_refused,
+)
 
 
 class Submitter(SubmitterBase):
@@ -80,6 +90,10 @@ class Submitter(SubmitterBase):
     def submit(self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit(self, fn: Fn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: AskingAsyncFn[P, R], /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]: ...
+    @overload
+    def submit(self, fn: AskingFn[P, R], /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]: ...
     @overload
     def submit(
         self, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
@@ -199,6 +213,10 @@ class Submitter(SubmitterBase):
     def submit_nowait(self, fn: Fn[R], /, *args: Any, idempotency_key: str | None, **kwargs: Any) -> TaskHandle[R]: ...
     @overload
     def submit_nowait(self, fn: Fn[R], /, *args: Any, run_id: str | None, **kwargs: Any) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: AskingAsyncFn[P, R], /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]: ...
+    @overload
+    def submit_nowait(self, fn: AskingFn[P, R], /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]: ...
     @overload
     def submit_nowait(
         self, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs

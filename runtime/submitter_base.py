@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from actors.protocol.errors import CallerError
 from runtime.dispatch import Dispatch
@@ -13,10 +13,16 @@ from runtime.host.client import EngineClient
 from runtime.host.pending import ERROR
 from runtime.host.submissions import fresh
 
+if TYPE_CHECKING:
+    from runtime.context import TaskContext
+
 P = ParamSpec("P")
 R = TypeVar("R")
 Fn: TypeAlias = Callable[..., R]
 AsyncFn: TypeAlias = Callable[..., Coroutine[Any, Any, R]]
+AskingFn: TypeAlias = "Callable[Concatenate[TaskContext, P], R]"
+"""A handler whose first parameter is its context, which the worker fills in; the caller passes the others."""
+AskingAsyncFn: TypeAlias = "Callable[Concatenate[TaskContext, P], Coroutine[Any, Any, R]]"
 
 
 class SubmitterBase:

@@ -26,6 +26,11 @@ async def fetch(url: str, context: TaskContext | None = None) -> str: ...
 
 def plain(a: int, b: str = "") -> float: ...
 
+@tasks.task
+def asking(context: TaskContext, words: list[str]) -> int: ...
+
+async def asking_async(context: TaskContext, words: list[str], most: int = 5) -> str: ...
+
 @tasks.task(batch=Batch(max_size=8), retry=3)
 def embed(texts: list[str]) -> list[float]: ...
 
@@ -56,6 +61,10 @@ def program(rt: Runtime, flow: Flow) -> None:
     reveal_type(rt.pause("tenant:acme", "class:low"))            # SchedulingStatus
     reveal_type(rt.set_rate("api", Rate(10, per=1.0, burst=5)).rates["api"].per_s)  # float
     reveal_type(rt.submit(plain, 1, b="x").result())             # float
+    reveal_type(rt.submit(asking, ["a"]))                        # TaskHandle[int]
+    reveal_type(rt.submit(asking_async, ["a"], most=3))          # TaskHandle[str]
+    reveal_type(rt.submit_nowait(asking, words=["a"]))           # TaskHandle[int]
+    reveal_type(rt.submit_nowait(asking_async, ["a"]))           # TaskHandle[str]
     reveal_type(rt.options(priority="high").submit(plain, 1))    # TaskHandle[float]
     reveal_type(rt.map(math.sqrt, [1.0]))                        # MapIterator[float]
     reveal_type(rt.map(fetch, ["x"], ordered=False))             # MapIterator[str]
@@ -73,6 +82,8 @@ def program(rt: Runtime, flow: Flow) -> None:
     rt.submit(plain, "wrong")                                    # error
     rt.submit(transform, 1)                                      # error
     rt.submit(plain)                                             # error
+    rt.submit(asking, "words")                                   # error
+    rt.submit(asking_async, ["a"], most="all")                   # error
     rt.submit_nowait(plain, "wrong")                             # error
     rt.map(math.sqrt, [1.0], windows=3)                          # error
     rt.map(math.sqrt, [1.0], window="wide")                      # error
@@ -97,6 +108,9 @@ async def asynchronous(rt: AsyncRuntime) -> None:
     reveal_type((await rt.scheduling()).paused[0])               # str
     rt.map(fetch, ["x"], windows=3)                              # error
     await rt.submit(plain, "wrong")                              # error
+    reveal_type(await rt.submit(asking_async, ["a"]))            # AsyncTaskHandle[str]
+    reveal_type(rt.submit_nowait(asking, ["a"]))                 # AsyncTaskHandle[int]
+    await rt.submit(asking, 1)                                   # error
 """
 
 
