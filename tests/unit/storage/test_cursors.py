@@ -65,7 +65,7 @@ def test_a_file_that_is_none_of_ours_is_named_and_keeps_nothing(tmp_path: Path) 
 
 
 def test_dead_letters_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SUBSCRIPTION_DEAD_BYTES", 100)
+    monkeypatch.setattr(limits, "SUBSCRIPTION_DEAD_BYTES", 300)
     with closing(CursorFile(str(tmp_path), "mail")) as file:
         for number in range(50):
             file.bury({"number": number})
