@@ -20,7 +20,7 @@ from typing import Final
 from actors.event_kinds import Event
 from actors.protocol import limits
 from actors.protocol.errors import CallerError, ConfigurationError, DiskFull
-from actors.protocol.event_errors import CursorTooOld, SubscriberTooSlow
+from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld, SubscriberTooSlow
 from actors.protocol.words import counted
 from runtime.checks import is_whole
 from runtime.event_filter import EventFilter, Since
@@ -85,6 +85,12 @@ class EventCursor:
         except CursorTooOld as gone:
             self._lose(found.lsn, gone.first_lsn)
             return EventReader(state_dir, wanted, "begin")
+        except CursorBeyondEnd as beyond:
+            raise CursorBeyondEnd(
+                f"subscription {self.file.name!r} goes on with LSN {found.lsn}, but the log ends before LSN "
+                f"{beyond.next_lsn}: it has lost its end, or is that of another folder; unsubscribe to begin anew",
+                beyond.next_lsn,
+            ) from beyond
 
     def skip(self, gone: CursorTooOld) -> None:
         """The log went on without it: go on with what is kept."""

@@ -120,16 +120,11 @@ class CursorFile:
 
     def dead(self) -> Iterator[dict[str, Any]]:
         """The dead letters, oldest first. A line that a crash cut off, or that is damaged, is left out, and logged."""
-        for suffix in ("dead.1.jsonl", "dead.jsonl"):
-            try:
-                with open(self._path(suffix), "rb") as file:
-                    for number, line in enumerate(file, 1):
-                        try:
-                            yield _read(line)
-                        except ValueError as damaged:
-                            _LOG.warning("%s: line %d is no dead letter any more: %s", file.name, number, damaged)
-            except FileNotFoundError:
-                continue
+        for path, number, letter in _letters(self._folder, self.name):
+            if isinstance(letter, ValueError):
+                _LOG.warning("%s: line %d is no dead letter any more: %s", path, number, letter)
+            else:
+                yield letter
 
     def remove(self) -> None:
         """Forget the subscription."""
@@ -201,6 +196,28 @@ def kept_for_readers(state_dir: str, segments: Sequence[SegmentInfo], below: int
                 break
             lowest = min(lowest, info.no)
     return lowest
+
+
+def damaged_letters(folder: str, name: str) -> int:
+    """How many lines of dead letters cannot be read."""
+    return sum(isinstance(letter, ValueError) for _, _, letter in _letters(folder, name))
+
+
+def _letters(folder: str, name: str) -> Iterator[tuple[str, int, dict[str, Any] | ValueError]]:
+    """File, line and letter, oldest first; or why it is none."""
+    for suffix in ("dead.1.jsonl", "dead.jsonl"):
+        path = os.path.join(folder, f"{name}.{suffix}")
+        try:
+            with open(path, "rb") as file:
+                for number, line in enumerate(file, 1):
+                    try:
+                        yield path, number, _read(line)
+                    except ValueError as damaged:
+                        yield path, number, damaged
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StateFolderError(f"{path} cannot be read: {error}") from error
 
 
 def _checked(content: dict[str, Any]) -> bytes:

@@ -105,6 +105,19 @@ def begin_if_cut(folder: StateFolder, replay: Replay, files: Files, upto_lsn: in
         return checkpoint.lsn
 
 
+def begin_to_salvage(folder: StateFolder, replay: Replay, files: Files) -> int:
+    """The same for who reads what can be read: a checkpoint that cannot be used is passed over."""
+    try:
+        checkpoint = CheckpointFile.read(folder.path, folder.uuid)
+        if checkpoint is not None:
+            with checkpoint:
+                for _ in checkpoint.parts():  # all of it, before any is loaded
+                    pass
+        return begin_if_cut(folder, replay, files)
+    except CheckpointUnusable:
+        return 0
+
+
 def first_lsn(folder: StateFolder, files: Files) -> int | None:
     """The first LSN of the log, as far as a header says so; None when none does."""
     heads = segment_heads(folder.log, files, list_segments(folder.log, files))

@@ -199,7 +199,9 @@ class Recorder:
     def _open_file(self, file: Any, mode: str = "r", buffering: int = -1, *more: Any, **options: Any) -> Any:
         if isinstance(file, int) or not set(mode) & set("wax+") or self.inside(os.fspath(file)) is None:
             return self._open_real(file, mode, buffering, *more, **options)
-        raw = _RecordedFile(file, mode.replace("b", "").replace("t", ""), opener=lambda path, flags: os.open(path, flags, 0o666))
+        raw = _RecordedFile(
+            file, mode.replace("b", "").replace("t", ""), opener=lambda path, flags: os.open(path, flags, 0o666)
+        )
         if buffering == 0:
             return raw
         buffered: Any = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from actors.protocol.errors import CallerError, DiskFull
+from actors.protocol.event_errors import CursorBeyondEnd
 from actors.protocol.records import Record, RecordType
 from runtime.event_cursor import EventCursor
 from runtime.event_filter import EventFilter
@@ -17,6 +18,7 @@ from runtime.storage.cursors import Cursor
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
+from runtime.storage.verify import verify
 from runtime.storage.wal import LogWriter
 from tests.sim.recorder import Recorder
 
@@ -116,3 +118,16 @@ def test_without_room_it_goes_on_and_writes_later(log: Log, caplog: pytest.LogCa
         assert cursor.file.load() == Cursor(events[2].lsn, 0, 0, 1)
     assert [letter["lsn"] for letter in cursor.file.dead()] == [events[2].lsn]
     cursor.close()
+
+
+def test_a_log_that_lost_its_end_is_told(log: Log) -> None:
+    log.write(3)
+    cursor = log.cursor()
+    cursor.file.save(Cursor(900))
+    cursor._saved = cursor._cursor
+    cursor.close()
+    with pytest.raises(CursorBeyondEnd, match="'s' goes on with LSN 900, but the log ends before LSN 4") as refused:
+        log.cursor()
+    assert refused.value.next_lsn == 4
+    (note,) = verify(log.path).notes
+    assert "'s' goes on with LSN 900, but the log ends at LSN 3" in note

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, NewerFormat, StateFolderError
 from actors.protocol.event_errors import SubscriptionInUse
-from runtime.storage.cursors import FOLDER, Cursor, CursorFile, kept_for_readers, names_of
+from runtime.storage.cursors import FOLDER, Cursor, CursorFile, damaged_letters, kept_for_readers, names_of
 from runtime.storage.segment import SegmentInfo
 
 SEGMENTS = [SegmentInfo(no, no * 100, no * 100 + 99, 1000) for no in range(1, 9)]
@@ -140,5 +140,6 @@ def test_letters_behind_one_that_was_cut_off_are_read(tmp_path: Path, caplog: py
         file.bury({"lsn": 2})
         assert [letter["lsn"] for letter in file.dead()] == [1, 2]
         assert "line 2" in caplog.text
+        assert damaged_letters(str(tmp_path / FOLDER), "mail") == 1
         path.write_bytes(path.read_bytes().replace(b'"lsn": 2', b'"lsn": 3'))
         assert [letter["lsn"] for letter in file.dead()] == [1]
