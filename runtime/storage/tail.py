@@ -169,9 +169,9 @@ class LogTail:
                 return found
             if not self._enter_next():
                 segment.refresh()
-                if segment.size > self._offset and not self._is_next_whole(segment):
-                    if upto_lsn is not None or segment.is_durable_behind(self._offset, self.next_lsn):
-                        raise corrupt(segment, self._offset, self.next_lsn)
+                bad = segment.size > self._offset and not self._is_next_whole(segment)
+                if bad and (upto_lsn is not None or segment.is_durable_behind(self._offset, self.next_lsn)):
+                    raise corrupt(segment, self._offset, self.next_lsn)
                 return []
         return []
 

