@@ -37,6 +37,8 @@ NAME_RULE: Final = "a name is 1 to 100 letters, digits, dots, dashes and undersc
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}\Z")
 _VERSION: Final = 2
 _UNCHECKED_VERSION: Final = 1
+_UNCHECKED: Final = (b'{"version": ', b'{"lsn": ')
+"""How cursors and letters of older versions begin."""
 _LOG: Final = logging.getLogger("mainspring")
 _CHECK: Final = re.compile(rb'\{"check": "([0-9a-f]{16})", ')
 
@@ -233,6 +235,8 @@ def _read(line: bytes) -> dict[str, Any]:
         line = b"{" + line[begins.end() :].rstrip(b"\n")
         if xxhash.xxh3_64_hexdigest(line).encode() != begins[1]:
             raise ValueError("its check is wrong")
+    elif not line.startswith(_UNCHECKED):
+        raise ValueError("it begins as none")
     found = json.loads(line)
     if type(found) is not dict:
         raise ValueError("it is no object")
