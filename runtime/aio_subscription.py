@@ -79,9 +79,13 @@ class AsyncSubscription(AsyncEventStream):
                     break
                 except Exception as error:
                     if attempt == attempts:
-                        self._kept.give_up(event, error, attempts)
+                        while not self._kept.give_up(event, error, attempts):
+                            await asyncio.sleep(PAUSE_S)
+                            if self.closed:
+                                return
                         break
                 await asyncio.sleep(min(PAUSE_S_MAX, pause * 2 ** (attempt - 1)))
                 if self.closed:
                     return
-            await self.ack(event)
+            if self._kept.acknowledge(event):
+                await self._loop.run_in_executor(None, self._kept.save_with_room)

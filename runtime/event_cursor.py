@@ -19,8 +19,8 @@ from typing import Final
 
 from actors.event_kinds import Event
 from actors.protocol import limits
-from actors.protocol.errors import CallerError, ConfigurationError
-from actors.protocol.event_errors import CursorTooOld, SubscriberTooSlow
+from actors.protocol.errors import CallerError, ConfigurationError, DiskFull
+from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld, SubscriberTooSlow
 from actors.protocol.words import counted
 from runtime.checks import is_whole
 from runtime.event_filter import EventFilter, Since
@@ -64,6 +64,7 @@ class EventCursor:
         self._lock = threading.Lock()
         self._open: deque[Event] = deque()
         self._saved_s = 0.0
+        self._full = False
         try:
             self.reader = self._opened(state_dir, wanted, since, keep_bytes)
         except BaseException:
@@ -84,6 +85,12 @@ class EventCursor:
         except CursorTooOld as gone:
             self._lose(found.lsn, gone.first_lsn)
             return EventReader(state_dir, wanted, "begin")
+        except CursorBeyondEnd as beyond:
+            raise CursorBeyondEnd(
+                f"subscription {self.file.name!r} goes on with LSN {found.lsn}, but the log ends before LSN "
+                f"{beyond.next_lsn}: it has lost its end, or is that of another folder; unsubscribe to begin anew",
+                beyond.next_lsn,
+            ) from beyond
 
     def skip(self, gone: CursorTooOld) -> None:
         """The log went on without it: go on with what is kept."""
@@ -148,13 +155,18 @@ class EventCursor:
                 self._cursor = replace(self._cursor, lsn=done.lsn, place=done.place)
         return time.monotonic() - self._saved_s >= SAVE_S
 
-    def give_up(self, event: Event, error: BaseException, attempts: int) -> None:
-        """A callback failed on this event for good: it is a dead letter, and acknowledged."""
-        self.file.bury({**event._asdict(), "error": repr(error)[:2000], "attempts": attempts, "at": time.time_ns()})
+    def give_up(self, event: Event, error: BaseException, attempts: int) -> bool:
+        """A callback failed on this event for good: it is a dead letter. False: there is no room for that now."""
+        try:
+            self.file.bury({**event._asdict(), "error": repr(error)[:2000], "attempts": attempts, "at": time.time_ns()})
+        except DiskFull as full:
+            self._tell_full(full)
+            return False
         with self._lock:
             self._cursor = replace(self._cursor, dead=self._cursor.dead + 1)
         text = "subscription %s: event %s of LSN %d was given up: %r"
         _LOG.warning(text, self.file.name, event.kind, event.lsn, error)
+        return True
 
     def pause(self, held: int) -> None:
         """There is time: nothing more to give out for now."""
@@ -162,7 +174,7 @@ class EventCursor:
             if not self._open and not held and self.reader.next_lsn > self._cursor.lsn:
                 self._cursor = replace(self._cursor, lsn=self.reader.next_lsn, place=-1)
         if self._is_worth_it():
-            self.save()
+            self.save_with_room()
 
     def _is_worth_it(self) -> bool:
         """Whether the file is behind in what was acknowledged, or far behind in what was read."""
@@ -176,6 +188,20 @@ class EventCursor:
         if cursor != self._saved:
             self.file.save(cursor)
             self._saved, self._saved_s = cursor, time.monotonic()
+
+    def save_with_room(self) -> None:
+        """The same for whoever has nobody to tell: a full disk is told in the program's log, and tried again later."""
+        try:
+            self.save()
+            self._full = False
+        except DiskFull as full:
+            self._tell_full(full)
+            self._saved_s = time.monotonic()
+
+    def _tell_full(self, full: DiskFull) -> None:
+        if not self._full:
+            self._full = True
+            _LOG.warning("%s; events are delivered, and what is not written is tried again", full.message)
 
     def close(self) -> None:
         """Write it and let others read the subscription."""

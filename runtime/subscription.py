@@ -65,7 +65,7 @@ class Subscription(EventStream):
             upto: The event; or an LSN, for all events of its record, too.
 
         Raises:
-            CallerError: The event was not given out.
+            CallerError: The event was not given out. DiskFull: it is acknowledged, and not written yet.
 
         What a crash leaves behind: the latest acknowledgements, of some 50 ms, may be forgotten; these events are
         delivered again.
@@ -84,6 +84,8 @@ class Subscription(EventStream):
             attempts: Calls for one event; then it is a dead letter, see `dead`, and the next one has its turn.
             pause: Seconds before the second call; each further pause is twice as long, up to 30.
 
+        A full disk does not end it: what is acknowledged is written when there is room, and a dead letter waits for it.
+
         Raises:
             ConfigurationError: It cannot be.
         """
@@ -91,7 +93,8 @@ class Subscription(EventStream):
         for event in self:
             if not self._called(callback, event, attempts, pause):
                 return
-            self.ack(event)
+            if self._kept.acknowledge(event):
+                self._kept.save_with_room()
 
     def _called(self, callback: Callable[[Event], object], event: Event, attempts: int, pause: float) -> bool:
         """Whether this event is dealt with; False: it was closed meanwhile."""
@@ -101,9 +104,15 @@ class Subscription(EventStream):
                 return True
             except Exception as error:
                 if attempt == attempts:
-                    self._kept.give_up(event, error, attempts)
-                    return True
+                    return self._given_up(event, error, attempts)
             if self._stopped.wait(min(PAUSE_S_MAX, pause * 2 ** (attempt - 1))):
+                return False
+        return True
+
+    def _given_up(self, event: Event, error: Exception, attempts: int) -> bool:
+        """Whether it is a dead letter now; a full disk is waited for. False: the subscription was closed meanwhile."""
+        while not self._kept.give_up(event, error, attempts):
+            if self._stopped.wait(PAUSE_S):
                 return False
         return True
 

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from actors.protocol.errors import ExportFileError, StateFolderError
+from actors.protocol.errors import DiskFull, ExportFileError, StateFolderError
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
+from runtime.storage.files import DiskFiles
 from runtime.storage.transfer import Transfer, export_runs, import_runs, lines_in
+from runtime.storage.wal import NO_SPACE
 
 
 def export_to(state: Path, runs: Sequence[str], output: Path | None, console: Console) -> Exit:
@@ -40,6 +42,8 @@ def export_to(state: Path, runs: Sequence[str], output: Path | None, console: Co
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise StateFolderError("the export was not read to its end") from None
     except OSError as fault:
+        if fault.errno in NO_SPACE:
+            raise DiskFull(f"no space for the export: {fault}") from fault
         raise StateFolderError(f"the export cannot be written: {fault}") from fault
     console.note([f"exported {summary(done)}", *(f"blob {name} is missing or damaged" for name in done.missing)])
     return Exit.ENVIRONMENT if done.missing else Exit.OK
@@ -81,6 +85,7 @@ def _into_file(state: Path, runs: Sequence[str], output: Path) -> Transfer:
         with aside.open("wb") as file:
             done = _written(state, runs, file)
         os.replace(aside, output)
+        DiskFiles().sync_folder(str(output.absolute().parent))
     except BaseException:
         aside.unlink(missing_ok=True)
         raise

@@ -21,6 +21,7 @@ import orjson
 
 from actors import kept
 from actors.protocol import limits
+from actors.protocol.errors import StateFolderError
 from actors.protocol.graph import GraphColumns, decode
 from actors.protocol.kinds import Kind
 from actors.protocol.places import unpacked
@@ -34,7 +35,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
-from runtime.storage.resume import begin_if_cut
+from runtime.storage.resume import LIVE_TRIES_MAX, begin_if_cut
 
 _GRAPH_HEAD: Final = 5
 _ASKED_FOR: Final = ("cancelled", "deadline")
@@ -165,10 +166,14 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt: It cannot be read.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        reader = RecordingReader(BlobStore(folder.blobs_path, fsync=False).open)
-        for record in read_log(folder.log, DiskFiles(), live=True, after_lsn=reader.begin(folder)):
-            reader.take(record)
-        return reader.done()
+        for _ in range(LIVE_TRIES_MAX):
+            reader = RecordingReader(BlobStore(folder.blobs_path, fsync=False).open)
+            log = read_log(folder.log, DiskFiles(), live=True, after_lsn=reader.begin(folder))
+            for record in log:
+                reader.take(record)
+            if not log.passed_over:  # else it was cut meanwhile
+                return reader.done()
+        raise StateFolderError(f"{folder.path}: its engine cuts the log faster than it can be read; ask again")
 
 
 def _name_of(kind: Kind) -> str:

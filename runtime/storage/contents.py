@@ -28,7 +28,7 @@ from runtime.mail.references import BlobRef, blobs_in, values_of
 from runtime.storage.files import DiskFiles, Files
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import LogReader, read_log
-from runtime.storage.resume import begin_if_cut
+from runtime.storage.resume import begin_to_salvage
 from runtime.storage.sieve import Sieve
 
 NAMED_MAX: Final = 20
@@ -87,13 +87,15 @@ def check_contents(path: str | os.PathLike[str], *, files: Files | None = None) 
     files = files or DiskFiles()
     with StateFolder.open(path, create=False, owner=False, files=files) as folder:
         missing: set[str] | None = None
-        for _ in range(READINGS_MAX):
+        for reading in range(1, READINGS_MAX + 1):
             store = BlobStore(folder.blobs_path, fsync=False)
             sieve = Sieve(store.open)
-            after_lsn = begin_if_cut(folder, sieve.replay, files)
+            after_lsn = begin_to_salvage(folder, sieve.replay, files)
             reader = read_log(folder.log, files, salvage=True, live=True, after_lsn=after_lsn)
             for record in reader:
                 sieve.take(record, reader.lost)
+            if reader.passed_over and reading < READINGS_MAX:  # the log was cut meanwhile
+                continue
             blobs = look_up(sieve, store)
             again = set(blobs.missing) if missing is None else missing & set(blobs.missing)
             if not again or again == missing or folder.owner_pid() is None:

@@ -7,28 +7,40 @@
 The reader writes it, in the program's process; the engine reads it when it is about to remove segments, and keeps what
 a subscription has not acknowledged, up to `keep_bytes` of it. A crash leaves the cursor before or after an
 acknowledgement, so events are delivered at least once.
+
+Cursors and letters are JSON and carry a check of themselves, `check`, which stands first: a digit that changed on the
+disk would have events left out, or a letter say what never was. What an older version wrote has none.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import xxhash
+
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, StateFolderError
+from actors.protocol.errors import ConfigurationError, DiskFull, EnvironmentFault, NewerFormat, StateFolderError
 from actors.protocol.event_errors import SubscriptionInUse
 from runtime.storage.files import DiskFiles, write_whole
 from runtime.storage.segment import SegmentInfo
+from runtime.storage.wal import NO_SPACE
 
 FOLDER: Final = "subscriptions"
 NAME_RULE: Final = "a name is 1 to 100 letters, digits, dots, dashes and underscores, and does not begin with a dot"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}\Z")
-_VERSION: Final = 1
+_VERSION: Final = 2
+_UNCHECKED_VERSION: Final = 1
+_UNCHECKED: Final = (b'{"version": ', b'{"lsn": ')
+"""How cursors and letters of older versions begin."""
+_LOG: Final = logging.getLogger("mainspring")
+_CHECK: Final = re.compile(rb'\{"check": "([0-9a-f]{16})", ')
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,8 @@ class CursorFile:
             known = names_of(state_dir)
             if name not in known and len(known) >= limits.SUBSCRIPTIONS_MAX:
                 raise ConfigurationError(f"there are {len(known)} subscriptions already; remove one with unsubscribe")
+            if name not in known:
+                DiskFiles().sync_folder(state_dir)  # a cursor is as durable as its folder is
             self._lock_fd = os.open(self._path("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as taken:
@@ -74,54 +88,62 @@ class CursorFile:
             raise SubscriptionInUse(f"subscription {name!r} is read by somebody else") from taken
         except OSError as error:
             self.close()
-            raise StateFolderError(f"subscription {name!r} cannot be kept in {self._folder}: {error}") from error
+            raise self._fault(f"it cannot be kept in {self._folder}", error) from error
 
     def load(self) -> Cursor | None:
         """The cursor; None: there is none yet."""
         return load(self._folder, self.name)
 
     def save(self, cursor: Cursor) -> None:
-        """Put it in place, durable."""
-        content = json.dumps({"version": _VERSION, **asdict(cursor)}).encode()
+        """Put it in place, durable. Raises DiskFull, StateFolderError: it is as it was."""
+        content = _checked({"version": _VERSION, **asdict(cursor)})
         try:
             write_whole(DiskFiles(), self._folder, f"{self.name}.json", content)
         except OSError as error:
-            raise StateFolderError(f"the cursor of subscription {self.name!r} cannot be written: {error}") from error
+            raise self._fault("its cursor cannot be written", error) from error
 
     def bury(self, letter: dict[str, Any]) -> None:
         """Add to the dead letters, which are kept up to twice `limits.SUBSCRIPTION_DEAD_BYTES`."""
         path = self._path("dead.jsonl")
-        line = json.dumps(letter, default=str).encode() + b"\n"
+        line = _checked(letter) + b"\n"
         try:
-            if os.path.exists(path) and os.stat(path).st_size + len(line) > limits.SUBSCRIPTION_DEAD_BYTES:
+            size = os.stat(path).st_size if os.path.exists(path) else 0
+            if size and size + len(line) > limits.SUBSCRIPTION_DEAD_BYTES:
                 os.replace(path, self._path("dead.1.jsonl"))
+                size = 0
             with open(path, "ab") as file:
-                file.write(line)
+                file.write(line if not size or _ends_a_line(path) else b"\n" + line)
                 file.flush()
                 os.fsync(file.fileno())
+            if not size:
+                DiskFiles().sync_folder(self._folder)
         except OSError as error:
-            raise StateFolderError(f"a dead letter of subscription {self.name!r} is not written: {error}") from error
+            raise self._fault("a dead letter is not written", error) from error
 
     def dead(self) -> Iterator[dict[str, Any]]:
-        """The dead letters, oldest first."""
-        for suffix in ("dead.1.jsonl", "dead.jsonl"):
-            try:
-                with open(self._path(suffix), "rb") as file:
-                    yield from (json.loads(line) for line in file if line.endswith(b"\n"))
-            except FileNotFoundError:
-                continue
+        """The dead letters, oldest first. A line that a crash cut off, or that is damaged, is left out, and logged."""
+        for path, number, letter in _letters(self._folder, self.name):
+            if isinstance(letter, ValueError):
+                _LOG.warning("%s: line %d is no dead letter any more: %s", path, number, letter)
+            else:
+                yield letter
 
     def remove(self) -> None:
         """Forget the subscription."""
         for suffix in ("json", "dead.jsonl", "dead.1.jsonl", "lock"):
             if os.path.exists(self._path(suffix)):
                 os.unlink(self._path(suffix))
+        DiskFiles().sync_folder(self._folder)
 
     def close(self) -> None:
         """Let others read it. Again is harmless."""
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
+
+    def _fault(self, what: str, error: OSError) -> EnvironmentFault:
+        kind = DiskFull if error.errno in NO_SPACE else StateFolderError
+        return kind(f"subscription {self.name!r}: {what}: {error.strerror}")
 
     def _path(self, suffix: str) -> str:
         return os.path.join(self._folder, f"{self.name}.{suffix}")
@@ -141,13 +163,17 @@ def load(folder: str, name: str) -> Cursor | None:
     path = os.path.join(folder, f"{name}.json")
     try:
         with open(path, "rb") as file:
-            found = json.loads(file.read())
-        if found.pop("version") != _VERSION:
-            raise StateFolderError(f"{path} was written by a newer version")
-        return Cursor(**found)
+            content = file.read()
+        found = _read(content)
+        version = found.pop("version")
+        if type(version) is int and version > _VERSION:
+            raise NewerFormat(f"{path} has format {version}; this version reads up to {_VERSION}")
+        if version != _UNCHECKED_VERSION and not _CHECK.match(content):
+            raise ValueError("its check is missing")
+        return _cursor(found)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StateFolderError(f"{path} cannot be read: {error}; unsubscribe, or remove it") from error
 
 
@@ -172,3 +198,60 @@ def kept_for_readers(state_dir: str, segments: Sequence[SegmentInfo], below: int
                 break
             lowest = min(lowest, info.no)
     return lowest
+
+
+def damaged_letters(folder: str, name: str) -> int:
+    """How many lines of dead letters cannot be read."""
+    return sum(isinstance(letter, ValueError) for _, _, letter in _letters(folder, name))
+
+
+def _letters(folder: str, name: str) -> Iterator[tuple[str, int, dict[str, Any] | ValueError]]:
+    """File, line and letter, oldest first; or why it is none."""
+    for suffix in ("dead.1.jsonl", "dead.jsonl"):
+        path = os.path.join(folder, f"{name}.{suffix}")
+        try:
+            with open(path, "rb") as file:
+                for number, line in enumerate(file, 1):
+                    try:
+                        yield path, number, _read(line)
+                    except ValueError as damaged:
+                        yield path, number, damaged
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StateFolderError(f"{path} cannot be read: {error}") from error
+
+
+def _checked(content: dict[str, Any]) -> bytes:
+    """As one line of JSON that begins with a check of the rest."""
+    text = json.dumps(content, default=str).encode()
+    return b'{"check": "%s", %s' % (xxhash.xxh3_64_hexdigest(text).encode(), text[1:])
+
+
+def _read(line: bytes) -> dict[str, Any]:
+    """What was written. Raises ValueError: it is damaged."""
+    begins = _CHECK.match(line)
+    if begins is not None:
+        line = b"{" + line[begins.end() :].rstrip(b"\n")
+        if xxhash.xxh3_64_hexdigest(line).encode() != begins[1]:
+            raise ValueError("its check is wrong")
+    elif not line.startswith(_UNCHECKED):
+        raise ValueError("it begins as none")
+    found = json.loads(line)
+    if type(found) is not dict:
+        raise ValueError("it is no object")
+    return found
+
+
+def _cursor(found: dict[str, Any]) -> Cursor:
+    cursor = Cursor(**found)
+    if not all(type(value) is int for value in asdict(cursor).values()) or cursor.lsn < 1 or cursor.keep_bytes < 0:
+        raise ValueError("it holds what no cursor holds")
+    return cursor
+
+
+def _ends_a_line(path: str) -> bool:
+    """Whether the last write was not cut short."""
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"

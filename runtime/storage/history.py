@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from actors.digest import run_digest, state_digest
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, InternalError, UnknownMoment
+from actors.protocol.errors import ConfigurationError, InternalError, StateFolderError, UnknownMoment
 from actors.protocol.moments import precise_moment
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
@@ -31,7 +31,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
-from runtime.storage.resume import begin_if_cut
+from runtime.storage.resume import LIVE_TRIES_MAX, begin_if_cut
 from runtime.units import datetime_to_ns
 
 
@@ -119,16 +119,32 @@ def look(path: str | os.PathLike[str], moments: Sequence[Moment] = (NOW,), *, tw
 
     Raises:
         UnknownMoment: The log does not reach there. InternalError: folding twice gave different states.
+        CheckpointUnusable: What was before the log is not there.
         StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt: It cannot be read.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        first = _Fold(folder, moments).done()
-        if twice:
-            bounds = [Moment(lsn=picture.lsn) for picture in first.found]  # an engine may write meanwhile
-            again = _Fold(folder, bounds).done()
-            for one, other in zip(first.found, again.found, strict=True):
-                _compare(one, other)
-    return Look(first.found, first.scheduler, first.first_lsn, first.last_lsn, twice)
+        for _ in range(LIVE_TRIES_MAX):
+            first = _Fold(folder, moments).done()
+            if not first.overtaken and (not twice or _agrees(folder, first)):
+                return Look(first.found, first.scheduler, first.first_lsn, first.last_lsn, twice)
+        raise StateFolderError(f"{folder.path}: its engine cuts the log faster than it can be read; ask again")
+
+
+def _agrees(folder: StateFolder, first: _Fold) -> bool:
+    """Fold again and compare; False: the log was cut meanwhile, so that there is nothing to compare."""
+    bounds = [Moment(lsn=picture.lsn) for picture in first.found]  # an engine may write meanwhile
+    again = _Fold(folder, bounds)
+    try:
+        again.done()
+    except UnknownMoment:
+        if again.first_lsn == first.first_lsn:
+            raise
+        return False
+    if again.overtaken or again.first_lsn != first.first_lsn:
+        return False
+    for one, other in zip(first.found, again.found, strict=True):
+        _compare(one, other)
+    return True
 
 
 def _compare(one: Picture, other: Picture) -> None:
@@ -149,6 +165,8 @@ class _Fold:
         self._moments = list(moments)
         self.scheduler = Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
         self.first_lsn = self.last_lsn = 0
+        self.overtaken = False
+        """Whether the log was cut while it was read, so that something is missing."""
         self._pictures: dict[int, Picture] = {}
         self._given: dict[str, Any] | None = None
         self._timed = any(moment.wall_ns is not None for moment in moments)
@@ -167,7 +185,8 @@ class _Fold:
         open_places = list(range(len(self._moments)))
         after_lsn = begin_if_cut(self._folder, replay, DiskFiles())
         self.scheduler = replay.scheduler
-        for record in read_log(self._folder.log, DiskFiles(), live=True, after_lsn=after_lsn):
+        reader = read_log(self._folder.log, DiskFiles(), live=True, after_lsn=after_lsn)
+        for record in reader:
             first = not self.first_lsn
             # What results say of their time is costly to read, and is of no use where moments are LSNs.
             read = self._timed or first or record.type == RecordType.OPENED
@@ -183,7 +202,8 @@ class _Fold:
                 replay.fold(record)
                 self._given = replay.opened.get("policy")
                 self._latest = record if self._times.tells(record) else self._latest
-        for place in open_places:
+        self.overtaken = reader.passed_over
+        for place in open_places if not self.overtaken else ():
             lsn = self._moments[place].lsn
             if lsn is not None and lsn > self.last_lsn:
                 raise UnknownMoment(f"LSN {lsn:,} is beyond the end of the log, which is LSN {self.last_lsn:,}")

@@ -3,6 +3,10 @@
     old/log ──► Sieve ──► new/log          records that fit each other, LSNs anew from the first
     old/blobs ──────────► new/blobs        those that kept runs refer to, and that are whole
 
+Where the log was cut behind a checkpoint, the state that the two give is written as an import of its runs: records of
+what was before there are none. Schedules and policy, which no run has, are then those of the program that opens it. A
+checkpoint that is damaged is passed over, and what it held is lost.
+
 The new folder has an identity of its own and is sound: it is read again from end to end before the report says so.
 Opening it goes on with the runs that are open; what had ended and is kept is not executed again.
 
@@ -21,15 +25,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
+from actors.exported import FORM_VERSION, lines_of
 from actors.protocol.errors import DiskFull, InternalError, StateFolderError, StateFolderInUse
 from actors.protocol.records import Record
+from actors.replay import Replay
+from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.storage.contents import Blobs, Contents, check_contents, look_up
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import RecoveryReport, read_log
-from runtime.storage.resume import begin_if_cut
+from runtime.storage.resume import begin_to_salvage
 from runtime.storage.sieve import Sieve
+from runtime.storage.transfer import enter_runs
 from runtime.storage.wal import NO_SPACE, LogWriter
 
 BATCH_RECORDS: Final = 1024
@@ -159,16 +169,11 @@ def batches(records: Iterator[Record]) -> Iterator[list[Record]]:
 
 def _copy_log(old: StateFolder, new: StateFolder, files: DiskFiles, sieve: Sieve) -> RecoveryReport:
     """Write what passes, with LSNs of its own; returns what reading the old log found."""
-    if begin_if_cut(old, sieve.replay, files):
-        raise StateFolderError(
-            f"{old.path}: the log begins behind a checkpoint, which has no records to be written anew; "
-            "Runtime(..., salvage=True) opens the folder with what can be read"
-        )
+    base_lsn = begin_to_salvage(old, sieve.replay, files)
+    if base_lsn:
+        return _copy_state(old, new, files, sieve, base_lsn)
     reader = read_log(old.log, files, salvage=True)
-    empty = read_log(new.log, files)
-    for _ in empty:
-        pass
-    writer = LogWriter(new.log, files, empty.report())
+    writer = _writer_of(new, files)
     first_lsn = writer.next_lsn
 
     def kept() -> Iterator[Record]:
@@ -187,3 +192,30 @@ def _copy_log(old: StateFolder, new: StateFolder, files: DiskFiles, sieve: Sieve
     finally:
         writer.close()
     return reader.report()
+
+
+def _copy_state(old: StateFolder, new: StateFolder, files: DiskFiles, sieve: Sieve, base_lsn: int) -> RecoveryReport:
+    """The same where the log was cut behind a checkpoint: what was before has no records, so the runs are entered as an
+    import enters them; returns what reading the old log found."""
+    reader = read_log(old.log, files, salvage=True, after_lsn=base_lsn)
+    for record in reader:
+        sieve.take(record, reader.lost)
+    enter_runs(Replay(Scheduler([])), _writer_of(new, files), BlobStore(new.blobs_path), _lines(sieve.scheduler))
+    return reader.report()
+
+
+def _lines(scheduler: Scheduler) -> Iterator[bytes]:
+    runs = [run for _, run in sorted({**scheduler.book.live, **scheduler.book.finished}.items())]
+    by_run = scheduler.keys.by_run()
+    yield orjson.dumps({"type": "export", "version": FORM_VERSION, "runs": len(runs)})
+    for run in runs:
+        for line in lines_of(scheduler, run, by_run):
+            yield orjson.dumps(line)
+
+
+def _writer_of(new: StateFolder, files: DiskFiles) -> LogWriter:
+    """Of a log that is empty."""
+    empty = read_log(new.log, files)
+    for _ in empty:
+        pass
+    return LogWriter(new.log, files, empty.report())

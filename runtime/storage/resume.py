@@ -18,8 +18,10 @@ import os
 from collections.abc import Callable
 from typing import Final
 
+import orjson
+
 from actors.protocol.errors import CheckpointUnusable
-from actors.protocol.records import LSN_FIRST
+from actors.protocol.records import LSN_FIRST, RecordType
 from actors.replay import Replay
 from actors.saved import load
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
@@ -91,18 +93,50 @@ def begin_if_cut(folder: StateFolder, replay: Replay, files: Files, upto_lsn: in
 
     Returns:
         Its LSN, up to which records are in it; 0 when it was not loaded.
+
+    Raises:
+        CheckpointUnusable: It is damaged, or it is missing and the log was cut because there was one.
     """
     begins = first_lsn(folder, files)
     if begins is None or begins == LSN_FIRST:
         return 0
     checkpoint = CheckpointFile.read(folder.path, folder.uuid)
-    if checkpoint is None:
+    if checkpoint is not None:
+        with checkpoint:
+            if upto_lsn is not None and checkpoint.lsn > upto_lsn:
+                return 0
+            if begins <= checkpoint.lsn + 1:
+                load(replay, checkpoint.parts())
+                return checkpoint.lsn
+    if (why := missing_checkpoint(folder, files, begins)) is not None:
+        raise CheckpointUnusable(why)
+    return 0
+
+
+def missing_checkpoint(folder: StateFolder, files: Files, begins: int) -> str | None:
+    """What is missing, where a log that begins with this LSN was cut because of a checkpoint that is not there."""
+    cut_lsn = 0
+    for record in read_log(folder.log, files, live=True, salvage=True):
+        if record.type == RecordType.CHECKPOINT:
+            cut_lsn = max(cut_lsn, orjson.loads(record.payload)[0])
+    return None if begins > cut_lsn + 1 else _missing(begins)
+
+
+def _missing(begins: int) -> str:
+    return f"the log begins at LSN {begins}, and the checkpoint that holds what was before is missing"
+
+
+def begin_to_salvage(folder: StateFolder, replay: Replay, files: Files) -> int:
+    """The same for who reads what can be read: a checkpoint that cannot be used is passed over."""
+    try:
+        checkpoint = CheckpointFile.read(folder.path, folder.uuid)
+        if checkpoint is not None:
+            with checkpoint:
+                for _ in checkpoint.parts():  # all of it, before any is loaded
+                    pass
+        return begin_if_cut(folder, replay, files)
+    except CheckpointUnusable:
         return 0
-    with checkpoint:
-        if begins > checkpoint.lsn + 1 or (upto_lsn is not None and checkpoint.lsn > upto_lsn):
-            return 0
-        load(replay, checkpoint.parts())
-        return checkpoint.lsn
 
 
 def first_lsn(folder: StateFolder, files: Files) -> int | None:
@@ -142,6 +176,4 @@ def refuse_cut(replay: Replay, report: RecoveryReport) -> None:
     """Raise CheckpointUnusable when this log, read alone, begins where a checkpoint should have been."""
     begins = report.segments[0].first_lsn if report.segments else 1
     if 1 < begins <= replay.checkpoint_lsn + 1:
-        raise CheckpointUnusable(
-            f"the log begins at LSN {begins}, and the checkpoint that holds what was before is missing"
-        )
+        raise CheckpointUnusable(_missing(begins))

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple, Self
 from actors.protocol import limits
 from actors.protocol.errors import LogCorrupt, StateFolderError
 from runtime.storage.segment import (
+    BARRIER,
     RECORD_HEADER,
     RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -121,6 +122,11 @@ class SegmentFile:
     def is_whole(self, at: RecordPlace) -> bool:
         """Whether the record's check is right."""
         return valid_record(self.read(at.offset, at.stop - at.offset), 0, self._seed) is not None
+
+    def is_durable_behind(self, offset: int, lsn: int) -> bool:
+        """Whether a record behind this place says that it, where a record of this LSN should be, was durable."""
+        data = self.read(offset, self.size - offset)
+        return any(found.flags & BARRIER for found in search_records(data, 0, self._seed, lsn))
 
     # --- finding --------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ lock and delay nobody. The caller says up to which LSN may be read, because what
 States: between two reads the place is (segment, offset, next LSN); `read` moves it behind what it returns.
 
 Invariants: records are given out once, in order, with their checks right. A bad place before the end of what may be
-read is `LogCorrupt`; behind it, it is a write under way.
+read is `LogCorrupt`; behind it, it is a write under way, unless what is behind says that it was durable.
 Concurrency: one reader per object. Segments may vanish: one that is open is read to its end, then `CursorTooOld` says
 what was missed.
 """
@@ -169,7 +169,8 @@ class LogTail:
                 return found
             if not self._enter_next():
                 segment.refresh()
-                if upto_lsn is not None and segment.size > self._offset and not self._is_next_whole(segment):
+                bad = segment.size > self._offset and not self._is_next_whole(segment)
+                if bad and (upto_lsn is not None or segment.is_durable_behind(self._offset, self.next_lsn)):
                     raise corrupt(segment, self._offset, self.next_lsn)
                 return []
         return []

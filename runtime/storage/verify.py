@@ -1,7 +1,7 @@
 """Walks a state folder and says whether it is sound. Changes nothing, takes no lock, works beside a running engine.
 
 Cross-checks: identity file, segment headers, every record's check, LSN continuity within and across segments, record
-types known to this version, files that do not belong into the log folder, the checkpoint.
+types known to this version, files that do not belong into the log folder, the checkpoint, the files of subscriptions.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from runtime.storage.reader import LogReader, RecoveryReport, read_log
 from runtime.storage.salvage import DAMAGED
 from runtime.storage.segment import LogPlace, segment_no
 from runtime.storage.verify_checkpoint import verify_checkpoint
+from runtime.storage.verify_subscriptions import verify_subscriptions
 
 _KNOWN_TYPES: Final = {int(type_): type_.name for type_ in RecordType}
 
@@ -82,13 +83,14 @@ def verify(path: str | os.PathLike[str], *, files: Files | None = None) -> Verif
         ]
         checkpoint = verify_checkpoint(folder, files, log)
         problems += checkpoint.problems
+        subscriptions = verify_subscriptions(folder.path, log.next_lsn, owned=folder.owner_pid() is not None)
         return VerifyReport(
             path=folder.path,
             uuid=str(folder.uuid),
             created=folder.created,
             sound=not problems,
             problems=tuple(problems),
-            notes=(*_notes(place, files, log, types), *checkpoint.notes),
+            notes=(*_notes(place, files, log, types), *checkpoint.notes, *subscriptions),
             record_types={_KNOWN_TYPES.get(type_, f"type {type_}"): count for type_, count in sorted(types.items())},
             log=log,
             checkpoint_lsn=checkpoint.lsn,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import orjson
-
 from actors.protocol.errors import CheckpointUnusable, ProtocolError
-from actors.protocol.records import LSN_FIRST, RecordType
+from actors.protocol.records import LSN_FIRST
 from actors.protocol.words import counted
 from actors.replay import Replay
 from actors.saved import kept_runs, load
@@ -15,8 +13,8 @@ from actors.scheduler import Scheduler
 from runtime.storage.checkpoint import CheckpointFile
 from runtime.storage.files import Files
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import RecoveryReport, read_log
-from runtime.storage.resume import LIVE_TRIES_MAX, first_lsn
+from runtime.storage.reader import RecoveryReport
+from runtime.storage.resume import LIVE_TRIES_MAX, first_lsn, missing_checkpoint
 
 
 class CheckpointFinding(NamedTuple):
@@ -42,8 +40,8 @@ def verify_checkpoint(folder: StateFolder, files: Files, log: RecoveryReport) ->
             break
     if begins > lsn + 1:
         notes = ("the log was cut beyond the checkpoint, and says all by itself",) if lsn else ()
-        missing = _missing(folder, files, begins)
-        return CheckpointFinding(lsn, missing, () if missing else notes)
+        missing = missing_checkpoint(folder, files, begins)
+        return CheckpointFinding(lsn, () if missing is None else (missing,), notes if missing is None else ())
     if log.next_lsn <= lsn and folder.owner_pid() is None:
         return CheckpointFinding(lsn, (f"the log ends at LSN {log.next_lsn - 1}, its checkpoint at {lsn}",))
     return CheckpointFinding(lsn, (), (f"the checkpoint holds {counted(runs, 'run')}, up to LSN {lsn}",) if lsn else ())
@@ -58,14 +56,3 @@ def _load(folder: StateFolder) -> tuple[int, int]:
         replay = Replay(Scheduler([]))
         load(replay, checkpoint.parts())
         return checkpoint.lsn, len(kept_runs(replay))
-
-
-def _missing(folder: StateFolder, files: Files, begins: int) -> tuple[str, ...]:
-    """Whether the log was cut because there was a checkpoint that is not there any more."""
-    cut_lsn = 0
-    for record in read_log(folder.log, files, live=True, salvage=True):
-        if record.type == RecordType.CHECKPOINT:
-            cut_lsn = max(cut_lsn, orjson.loads(record.payload)[0])
-    if begins > cut_lsn + 1:
-        return ()
-    return (f"the log begins at LSN {begins}, and the checkpoint that holds what was before is missing",)

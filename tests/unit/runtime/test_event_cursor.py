@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 
-from actors.protocol.errors import CallerError
+from actors.protocol.errors import CallerError, DiskFull
+from actors.protocol.event_errors import CursorBeyondEnd
 from actors.protocol.records import Record, RecordType
 from runtime.event_cursor import EventCursor
 from runtime.event_filter import EventFilter
@@ -16,7 +18,9 @@ from runtime.storage.cursors import Cursor
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
+from runtime.storage.verify import verify
 from runtime.storage.wal import LogWriter
+from tests.sim.recorder import Recorder
 
 
 class Log:
@@ -90,3 +94,40 @@ def test_where_nothing_is_open_the_cursor_goes_on_with_what_was_read(log: Log) -
     cursor.pause(held=0)
     cursor.close()
     assert cursor.file.load() == Cursor(5, -1, 0, 0)
+
+
+def test_without_room_it_goes_on_and_writes_later(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    """Who acknowledges by himself is told; who only reads, or is called, finds it in the program's log, once."""
+    log.write(5)
+    cursor = log.cursor()
+    events = cursor.reader.read()
+    cursor.given(events)
+    with Recorder(log.path, full_at=1) as disk, caplog.at_level(logging.WARNING):
+        cursor.acknowledge(events[0])
+        with pytest.raises(DiskFull, match="subscription 's'"):
+            cursor.save()
+        for event in events[1:3]:
+            cursor.acknowledge(event)
+            cursor.save_with_room()
+            assert not cursor.give_up(event, ValueError("no"), 5)
+        assert len(caplog.messages) == 1
+        assert cursor.file.load() == Cursor(1, -1, 0, 0), "as it was"
+        disk.full_at = 0
+        assert cursor.give_up(events[2], ValueError("no"), 5)
+        cursor.save_with_room()
+        assert cursor.file.load() == Cursor(events[2].lsn, 0, 0, 1)
+    assert [letter["lsn"] for letter in cursor.file.dead()] == [events[2].lsn]
+    cursor.close()
+
+
+def test_a_log_that_lost_its_end_is_told(log: Log) -> None:
+    log.write(3)
+    cursor = log.cursor()
+    cursor.file.save(Cursor(900))
+    cursor._saved = cursor._cursor
+    cursor.close()
+    with pytest.raises(CursorBeyondEnd, match="'s' goes on with LSN 900, but the log ends before LSN 4") as refused:
+        log.cursor()
+    assert refused.value.next_lsn == 4
+    (note,) = verify(log.path).notes
+    assert "'s' goes on with LSN 900, but the log ends at LSN 3" in note

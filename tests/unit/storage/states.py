@@ -23,10 +23,10 @@ FILES = DiskFiles()
 SEGMENT_BYTES = 500
 
 
-def busy_log() -> list[Record]:
+def busy_log(runs: int = 8) -> list[Record]:
     """Runs that ended, one after the other."""
     rig = Rig()
-    for seq in range(1, 9):
+    for seq in range(1, runs + 1):
         rows = [[seq, 1, "i" * 40]]
         rig.say(msg.KindDefined("s", 1, kind()), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))
         for worker, serial, node in rig.leases():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, StateFolderError
+from actors.protocol.errors import ConfigurationError, NewerFormat, StateFolderError
 from actors.protocol.event_errors import SubscriptionInUse
-from runtime.storage.cursors import FOLDER, Cursor, CursorFile, kept_for_readers, names_of
+from runtime.storage.cursors import FOLDER, Cursor, CursorFile, damaged_letters, kept_for_readers, names_of
 from runtime.storage.segment import SegmentInfo
 
 SEGMENTS = [SegmentInfo(no, no * 100, no * 100 + 99, 1000) for no in range(1, 9)]
@@ -57,7 +57,7 @@ def test_there_are_not_more_than_are_bounded(tmp_path: Path, monkeypatch: pytest
 
 def test_a_file_that_is_none_of_ours_is_named_and_keeps_nothing(tmp_path: Path) -> None:
     put(tmp_path, "mail", Cursor(1))
-    for content in ('{"version": 2}', "{", '{"version": 1, "strange": 2}', "[]"):
+    for content in ('{"version": 3}', '{"version": 2, "lsn": 5}', "{", '{"version": 1, "strange": 2}', "[]"):
         (tmp_path / FOLDER / "mail.json").write_text(content)
         with closing(CursorFile(str(tmp_path), "mail")) as file, pytest.raises(StateFolderError, match=r"mail\.json"):
             file.load()
@@ -65,7 +65,7 @@ def test_a_file_that_is_none_of_ours_is_named_and_keeps_nothing(tmp_path: Path) 
 
 
 def test_dead_letters_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SUBSCRIPTION_DEAD_BYTES", 100)
+    monkeypatch.setattr(limits, "SUBSCRIPTION_DEAD_BYTES", 300)
     with closing(CursorFile(str(tmp_path), "mail")) as file:
         for number in range(50):
             file.bury({"number": number})
@@ -97,3 +97,46 @@ def test_no_more_than_its_bound_is_kept(
     assert all(info.last_lsn >= lsn for info in extra)
     wanted = [info for info in SEGMENTS if info.no < below and info.last_lsn >= lsn]
     assert len(extra) == min(len(wanted), keep // 1000)
+
+
+def test_a_digit_that_changed_is_seen(tmp_path: Path) -> None:
+    """Or events would be left out without a word."""
+    put(tmp_path, "mail", Cursor(120))
+    path = tmp_path / FOLDER / "mail.json"
+    content = path.read_bytes()
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with closing(CursorFile(str(tmp_path), "mail")) as file, suppress(StateFolderError):
+            assert file.load() == Cursor(120)
+
+
+def test_what_an_older_version_wrote_is_read(tmp_path: Path) -> None:
+    put(tmp_path, "mail", Cursor(1))
+    folder = tmp_path / FOLDER
+    (folder / "mail.json").write_text('{"version": 1, "lsn": 7, "place": 2, "keep_bytes": 99, "dead": 3}')
+    (folder / "mail.dead.jsonl").write_text('{"lsn": 3}\n')
+    with closing(CursorFile(str(tmp_path), "mail")) as file:
+        assert file.load() == Cursor(7, 2, 99, 3)
+        file.bury({"lsn": 4})
+        assert [letter["lsn"] for letter in file.dead()] == [3, 4]
+
+
+def test_a_newer_format_is_told_from_damage(tmp_path: Path) -> None:
+    put(tmp_path, "mail", Cursor(1))
+    (tmp_path / FOLDER / "mail.json").write_text('{"version": 3, "shards": [1]}')
+    with closing(CursorFile(str(tmp_path), "mail")) as file, pytest.raises(NewerFormat):
+        file.load()
+
+
+def test_letters_behind_one_that_was_cut_off_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with closing(CursorFile(str(tmp_path), "mail")) as file:
+        file.bury({"lsn": 1})
+        path = tmp_path / FOLDER / "mail.dead.jsonl"
+        whole = path.read_bytes()
+        path.write_bytes(whole + whole[:20])
+        file.bury({"lsn": 2})
+        assert [letter["lsn"] for letter in file.dead()] == [1, 2]
+        assert "line 2" in caplog.text
+        assert damaged_letters(str(tmp_path / FOLDER), "mail") == 1
+        path.write_bytes(path.read_bytes().replace(b'"lsn": 2', b'"lsn": 3'))
+        assert [letter["lsn"] for letter in file.dead()] == [1]

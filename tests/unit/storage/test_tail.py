@@ -164,6 +164,20 @@ def test_damage_of_what_is_durable_in_the_last_segment(place: LogPlace) -> None:
         assert len(list(all_of(tail))) == 19
 
 
+def test_damage_before_what_was_written_when_it_was_durable(place: LogPlace) -> None:
+    """Nobody says how far the log may be read: it says so itself."""
+    fill(place, 20, segment_bytes=1 << 20)
+    writer = writer_of(place, 1 << 20)
+    writer.write([record(writer.next_lsn)], sync=True)
+    writer.abandon()
+    path = Path(place.folder) / segment_name(1)
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    with LogTail(place) as tail, pytest.raises(LogCorrupt, match="00000001"):
+        list(all_of(tail))
+
+
 def test_the_clock_of_an_opening_is_found_behind_what_looks_like_one(place: LogPlace) -> None:
     writer = writer_of(place, 1 << 20)
     opened = {"now_ns": 5, "wall_ns": 7 * SECOND, "next_run_no": 1}
