@@ -40,7 +40,8 @@ RETRY_MAX_NS: Final = 300_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStatistics:
-    """Snapshot for reports. `trouble` is why the latest one failed; empty when it did not."""
+    """Snapshot for reports. `trouble` is why the latest one failed; empty when it did not. `bytes_written` and `cpu_ns`
+    are of all that were taken since the start."""
 
     lsn: int
     running: bool
@@ -48,6 +49,8 @@ class CheckpointStatistics:
     failed: int
     trouble: str
     bytes_behind: int
+    bytes_written: int = 0
+    cpu_ns: int = 0
 
 
 class Checkpoints:
@@ -68,6 +71,7 @@ class Checkpoints:
         self._running = False
         self._begun_ns = self._not_before_ns = self._woken_ns = 0
         self._taken = self._failed = self._failed_in_a_row = 0
+        self._bytes_written = self._cpu_ns = 0
         self._trouble = ""
         self._judge()
 
@@ -97,6 +101,8 @@ class Checkpoints:
         if isinstance(event, CheckpointTaken):
             self.lsn = max(self.lsn, event.lsn)
             self._taken += 1
+            self._bytes_written += event.bytes
+            self._cpu_ns += event.cpu_ns
             self._failed_in_a_row, self._trouble = 0, ""
             self._not_before_ns = now_ns + REST_FACTOR * (now_ns - self._begun_ns)
             self.removed(event.lsn + 1)
@@ -110,7 +116,8 @@ class Checkpoints:
     def statistics(self) -> CheckpointStatistics:
         """Frozen snapshot."""
         behind = sum(size for _, size in self._closed)
-        return CheckpointStatistics(self.lsn, self._running, self._taken, self._failed, self._trouble, behind)
+        done = (self._taken, self._failed, self._trouble, behind, self._bytes_written, self._cpu_ns)
+        return CheckpointStatistics(self.lsn, self._running, *done)
 
     def _judge(self) -> None:
         least = self._bytes_min

@@ -26,8 +26,8 @@ from actors.replay import Replay
 from actors.run import Run
 from actors.saved_run import load_run, save_run
 
-STATE_VERSION: Final = 1
-"""Of the forms here and in `actors.saved_run`. A reader refuses a greater one."""
+STATE_VERSION: Final = 2
+"""Of the forms here and in `actors.saved_run`. A reader refuses a greater one. 2: what does not change is apart."""
 ENGINE: Final = 0
 _PLACE: Final = "engine"
 

@@ -3,10 +3,12 @@
     save_run ──► [(column, first value, bytes), ...] ──► load_run
 
 A large run is many pieces, so that the next checkpoint writes those that changed and no others. What belongs together
-in a small one stays in one piece, because there are many small ones. Numbers are little-endian machine integers, values
-are JSON.
+in a small one stays together, because there are many small ones: in one piece what changes while it runs, in another
+what does not (its graph and its arguments), unless that is next to nothing. Numbers are little-endian machine integers,
+values are JSON.
 
-    the column "run":  u32 length of the head | head (JSON) | columns of a small run, as "inside" of the head says
+    the column "run":    u32 length of the head | head (JSON) | columns of a small run, as "inside" of the head says
+    the column "still":  u32 length of a list | the list (JSON): name, first value, bytes | columns
 
 When nodes ran is kept without their results, which are in a column of their own: a frame of results is written as
 " [pid, [[0, run, nodes, 0, started, ends]]]". The space at its beginning says that this was done.
@@ -39,14 +41,17 @@ if TYPE_CHECKING:
 Piece = tuple[str, int, bytes]
 """Column, number of the first value in it, content."""
 HEAD: Final = "run"
+STILL: Final = "still"
 PIECE_BYTES: Final = 256 * 1024
 """Of a column of numbers: 65,536 nodes, where each has one."""
 PIECE_VALUES: Final = 16_384
 """In a piece of JSON, unless they are large."""
 JSON_BYTES_MAX: Final = 8 * 1024 * 1024
 """A longer piece of JSON is halved while it has several values."""
-SMALL_BYTES_MAX: Final = 64 * 1024
-"""A run whose columns take less is one piece."""
+SMALL_BYTES_MAX: Final = 128 * 1024
+"""Columns that take less together are one piece: those that change, and those that do not."""
+TINY_BYTES_MAX: Final = 1024
+"""Columns that do not change and take less are with those that do."""
 STRIPPED: Final = b" "
 NOT_SAVED: Final[Mapping[str, str]] = {
     "wave": "it is empty between two records",
@@ -70,6 +75,7 @@ _BYTES: Final = ("state", "marks")
 _EDGES: Final = ("deps_off", "deps", "after_off", "after", "succ_off", "succ", "kind_of")
 _VALUES: Final = ("items", "results")
 _TEXTS: Final = (*_VALUES, "ids", "frames")
+_STILL: Final = frozenset({*_EDGES, "items", "ids"})
 
 
 def save_run(run: Run) -> list[Piece]:
@@ -77,13 +83,17 @@ def save_run(run: Run) -> list[Piece]:
     if run.wave or run.fresh or run.rare.refused:
         raise InvariantBroken(f"run {run.key}: it is saved while something of it is on its way")
     columns = list(_columns(run))
+    moving = [piece for piece in columns if piece[0] not in _STILL]
+    still = [piece for piece in columns if piece[0] in _STILL]
+    if _size(still) <= TINY_BYTES_MAX:
+        moving, still = columns, []
+    elif _size(still) <= SMALL_BYTES_MAX:
+        still = [(STILL, 0, _together(_contents(still), still))]
     head = _head(run)
-    if sum(len(body) for _, _, body in columns) <= SMALL_BYTES_MAX:
-        head["inside"] = [[name, at, len(body)] for name, at, body in columns]
-        text = orjson.dumps(head)
-        return [(HEAD, 0, b"".join([_LENGTH.pack(len(text)), text, *(body for _, _, body in columns)]))]
-    text = orjson.dumps(head)
-    return [(HEAD, 0, _LENGTH.pack(len(text)) + text), *columns]
+    if _size(moving) <= SMALL_BYTES_MAX:
+        head["inside"] = _contents(moving)
+        return [(HEAD, 0, _together(head, moving)), *still]
+    return [(HEAD, 0, _together(head, ())), *moving, *still]
 
 
 def load_run(scheduler: Scheduler, pieces: Iterable[Piece], accept: Any) -> Run:
@@ -102,12 +112,11 @@ def load_run(scheduler: Scheduler, pieces: Iterable[Piece], accept: Any) -> Run:
         found.setdefault(name, []).append(body)
     try:
         (packed,) = found.pop(HEAD)
-        (length,) = _LENGTH.unpack_from(packed)
-        head = orjson.loads(packed[4 : 4 + length])
-        at = 4 + length
-        for name, _, size in head.pop("inside", ()):
-            found.setdefault(name, []).append(packed[at : at + size])
-            at += size
+        head, at = _first(packed)
+        _apart(packed, at, head.pop("inside", ()), found)
+        for packed in found.pop(STILL, ()):
+            contents, at = _first(packed)
+            _apart(packed, at, contents, found)
         accept(head["kinds"])
         run = Run(0, "", "", 0, 0, scheduler.interned(head["kinds"]), 0)
         for name in _PLAIN:
@@ -119,6 +128,16 @@ def load_run(scheduler: Scheduler, pieces: Iterable[Piece], accept: Any) -> Run:
     if not len(run.state) == len(run.results) == run.size:
         raise ProtocolError(f"run {run.key!r} of a checkpoint: its columns differ in length")
     return run
+
+
+def stripped(no: int, frame: ResultFrame) -> ResultFrame:
+    """A frame with nothing in it but when nodes of this run ran."""
+    offset_ns, raw, low, high = frame
+    if raw[:1] == STRIPPED:
+        return frame
+    pid, groups = orjson.loads(raw)
+    own = [[0, no, nodes, 0, started, ends] for _, of, nodes, _, started, ends in groups if of == no]
+    return offset_ns, STRIPPED + orjson.dumps([pid, own]), low, high
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
@@ -172,7 +191,22 @@ def _columns(run: Run) -> Iterator[Piece]:
         yield from _json("ids", list(run.columns.ids.items()))
     for name in _VALUES:
         yield from _json(name, getattr(run, name) or ())
-    yield from _json("frames", [_stripped(run.no, frame) for frame in run.frames])
+    frames = (stripped(run.no, frame) for frame in run.frames)
+    yield from _json("frames", [(offset_ns, raw.decode(), low, high) for offset_ns, raw, low, high in frames])
+
+
+def _size(pieces: Sequence[Piece]) -> int:
+    return sum(len(body) for _, _, body in pieces)
+
+
+def _contents(pieces: Sequence[Piece]) -> list[list[Any]]:
+    return [[name, at, len(body)] for name, at, body in pieces]
+
+
+def _together(first: Any, pieces: Sequence[Piece]) -> bytes:
+    """What is read first, and the columns behind it."""
+    text = orjson.dumps(first)
+    return b"".join([_LENGTH.pack(len(text)), text, *(body for _, _, body in pieces)])
 
 
 def _cut(name: str, raw: bytes, value_bytes: int) -> Iterator[Piece]:
@@ -195,16 +229,6 @@ def _halves(name: str, values: Sequence[Any], first: int, stop: int) -> Iterator
     yield from _halves(name, values, half, stop)
 
 
-def _stripped(no: int, frame: ResultFrame) -> list[Any]:
-    """A frame with nothing in it but when nodes of this run ran."""
-    offset_ns, raw, low, high = frame
-    if raw[:1] != STRIPPED:
-        pid, groups = orjson.loads(raw)
-        own = [[0, no, nodes, 0, started, ends] for _, of, nodes, _, started, ends in groups if of == no]
-        raw = STRIPPED + orjson.dumps([pid, own])
-    return [offset_ns, raw.decode(), low, high]
-
-
 def _little(column: array[int]) -> bytes:
     if sys.byteorder == "big":
         column = column[:]
@@ -213,6 +237,19 @@ def _little(column: array[int]) -> bytes:
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
+
+
+def _first(packed: bytes) -> tuple[Any, int]:
+    """What stands first in a piece, and where the columns behind it begin."""
+    (length,) = _LENGTH.unpack_from(packed)
+    return orjson.loads(packed[4 : 4 + length]), 4 + length
+
+
+def _apart(packed: bytes, at: int, contents: Iterable[Any], found: dict[str, list[bytes]]) -> None:
+    """Enter columns that are in one piece."""
+    for name, _, size in contents:
+        found.setdefault(name, []).append(packed[at : at + size])
+        at += size
 
 
 def _load_columns(run: Run, head: dict[str, Any], found: Mapping[str, list[bytes]]) -> None:

@@ -21,6 +21,7 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
+from actors.protocol import limits
 from actors.protocol.errors import RuntimeClosed
 from runtime import views
 from runtime.aio_event_calls import AsyncEventCalls
@@ -57,7 +58,7 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncScheduleCalls, AsyncSu
         missing_handler: MissingHandler = "park",
         scheduling: Scheduling | None = None,
         on_scale: OnScale | None = None,
-        checkpoint_bytes: int | None = None,
+        checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES,
         starter: EngineStarter | None = None,
     ) -> None:
         self.config = RuntimeConfig(

@@ -277,7 +277,7 @@ class RuntimeConfig:
     missing_handler: MissingHandler = "park"
     scheduling: Scheduling = field(default_factory=Scheduling)
     on_scale: OnScale | None = None
-    checkpoint_bytes: int | None = None
+    checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))

@@ -23,6 +23,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
+from actors.protocol import limits
 from actors.protocol.errors import NestedRuntime
 from runtime import views, waiting
 from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
@@ -90,7 +91,7 @@ class Runtime(EventCalls, Operations, ScheduleCalls, Submitter):
         missing_handler: MissingHandler = "park",
         scheduling: Scheduling | None = None,
         on_scale: OnScale | None = None,
-        checkpoint_bytes: int | None = None,
+        checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES,
         handle_sigterm: bool = False,
         starter: EngineStarter | None = None,
     ) -> None:

@@ -170,6 +170,8 @@ open runs still say comes on top. Four rings: a face that is busy for some 100 m
 # --- storage ------------------------------------------------------------------------------------------------------
 SEGMENT_BYTES: Final = 64 * MIB
 """A log segment is closed when it is larger; or than what a checkpoint is taken after, if that is less."""
+CHECKPOINT_BYTES: Final = 8 * MIB
+"""Of log, after which there is a checkpoint, where nothing else is said: a start folds twice as much, as a rule."""
 CHECKPOINT_BYTES_MIN: Final = 4 * KIB
 CHECKPOINT_BYTES_MAX: Final = 1024 * 1024 * MIB
 RECORD_BYTES_MAX: Final = 256 * MIB

@@ -49,10 +49,11 @@ class Wanted(NamedTuple):
 
 
 class CheckpointTaken(NamedTuple):
-    """The state up to this LSN is in the checkpoint, durable; so many bytes were written for it."""
+    """The state up to this LSN is in the checkpoint, durable: so many bytes, in so much CPU time."""
 
     lsn: int
     bytes: int = 0
+    cpu_ns: int = 0
 
 
 class CheckpointFailed(NamedTuple):

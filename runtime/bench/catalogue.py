@@ -1,4 +1,7 @@
-"""All scenarios, in the order in which they run and are reported. Those before `MixedScenario` are about speed."""
+"""All scenarios, in the order in which they run and are reported.
+
+Those before `MixedScenario` are about speed, those from `CheckpointScenario` on about the log.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from typing import Final
 from runtime.bench.figures import BenchError
 from runtime.bench.workloads.base import Scenario
 from runtime.bench.workloads.chain import ChainScenario
+from runtime.bench.workloads.checkpoint import CheckpointScenario
 from runtime.bench.workloads.coldstart import ColdStartScenario
+from runtime.bench.workloads.compress import CompressScenario
 from runtime.bench.workloads.dag import DagScenario
 from runtime.bench.workloads.fair import FairScenario
 from runtime.bench.workloads.headofline import HeadOfLineScenario
@@ -17,11 +22,13 @@ from runtime.bench.workloads.map import MapScenario
 from runtime.bench.workloads.memory import MemoryScenario
 from runtime.bench.workloads.metg import MetgScenario
 from runtime.bench.workloads.mixed import MixedScenario
+from runtime.bench.workloads.openruns import OpenRunsScenario
 from runtime.bench.workloads.policy_cost import PolicyCostScenario
 from runtime.bench.workloads.polling import PollingScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
 from runtime.bench.workloads.roundtrip import RoundtripScenario
 from runtime.bench.workloads.scale import ScaleScenario
+from runtime.bench.workloads.soak import SoakScenario
 from runtime.bench.workloads.starvation import StarvationScenario
 from runtime.bench.workloads.submit import SubmitScenario
 from runtime.bench.workloads.wfformat import WfFormatScenario
@@ -45,22 +52,27 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     PolicyCostScenario(),
     PollingScenario(),
     ScaleScenario(),
+    CheckpointScenario(),
+    CompressScenario(),
+    OpenRunsScenario(),
+    SoakScenario(),
 )
 NEXT: Final = "next"
+LOG: Final = "log"
 ALL: Final = "all"
 
 
 def named(names: list[str]) -> list[Scenario]:
     """The scenarios of these names, in the order given; for an empty list those about speed, which take under a minute.
 
-    Two names stand for several: "next" for those about who runs next, "all" for all.
+    Three names stand for several: "next" for those about who runs next, "log" for those about the log, "all" for all.
 
     Raises:
         BenchError: A name is unknown; says which are known, and which was probably meant.
     """
     by_name = {scenario.name: scenario for scenario in SCENARIOS}
-    first = next((at for at, scenario in enumerate(SCENARIOS) if isinstance(scenario, MixedScenario)), len(SCENARIOS))
-    groups = {NEXT: SCENARIOS[first:], ALL: SCENARIOS}
+    first, behind = _place(MixedScenario), _place(CheckpointScenario)
+    groups = {NEXT: SCENARIOS[first:behind], LOG: SCENARIOS[behind:], ALL: SCENARIOS}
     if not names:
         return list(SCENARIOS[:first])
     names = [each for name in names for each in ([s.name for s in groups[name]] if name in groups else [name])]
@@ -70,3 +82,7 @@ def named(names: list[str]) -> list[Scenario]:
             meant = f"; did you mean {close[0]}?" if close else ""
             raise BenchError(f"unknown scenario {name!r}{meant} Known: {', '.join(by_name)}")
     return [by_name[name] for name in dict.fromkeys(names)]
+
+
+def _place(kind: type[Scenario]) -> int:
+    return next((at for at, scenario in enumerate(SCENARIOS) if isinstance(scenario, kind)), len(SCENARIOS))

@@ -16,11 +16,13 @@ from typing import Any, Final, TextIO
 
 from runtime.bench import catalogue, machine, report, runner
 from runtime.bench.figures import BenchError, ScenarioResult
+from runtime.bench.publish import publish
 from runtime.bench.workloads.base import Scenario, Setup
 
 TASKS_MAX: Final = 4_000_000
 WORKERS_MAX: Final = 512
 REPEAT_MAX: Final = 1_000
+SECONDS_LONGEST: Final = 86_400
 REPEAT_AGAINST: Final = 3
 """Samples of each side with --against: the fewest that have a median and a spread."""
 STDOUT: Final = "-"
@@ -52,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     finally:
         _write_json(options.json, report.document(machine.version(), facts, results))
+    if options.publish is not None:
+        for result in results:
+            publish(options.publish, result, report.machine_line(facts))
     return 1 if any(result.error for result in results) else 0
 
 
@@ -87,6 +92,7 @@ def _setup(scenario: Scenario, options: argparse.Namespace) -> Setup:
         folder=options.folder or machine.state_folder(),
         file=options.file,
         smoke=options.smoke,
+        seconds=options.seconds,
     )
 
 
@@ -109,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         "scenarios",
         nargs="*",
         metavar="SCENARIO",
-        help="scenarios; next: those about who runs next; all (default: those about speed)",
+        help="scenarios; next: those about who runs next; log: those about the log; all (default: those about speed)",
     )
     parser.add_argument("--tasks", type=_whole(TASKS_MAX), metavar="N", help="size; what it counts is said below")
     parser.add_argument(
@@ -135,6 +141,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--file", type=_existing_file, metavar="FILE", help="WfFormat file for the scenario wfformat")
     parser.add_argument(
         "--folder", type=_existing_folder, metavar="DIR", help="where state folders are made (default: a disk)"
+    )
+    parser.add_argument(
+        "--seconds", type=_whole(SECONDS_LONGEST), metavar="S", help="how long, for the scenario soak (default: 10)"
+    )
+    parser.add_argument(
+        "--publish", type=_existing_file, metavar="FILE", help="write the tables of scenarios into a document, too"
     )
     parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run, are the results right")
     return parser

@@ -32,6 +32,7 @@ class Sample:
         p50_ns: Median latency of one task; None where tasks are not timed one by one.
         p99_ns: 99th percentile of the same.
         extra: Figures of this scenario only, by their name in reports.
+        lines: What the scenario shows besides, as it is printed: a table, a chart.
     """
 
     tasks: int
@@ -41,6 +42,7 @@ class Sample:
     p50_ns: float | None = None
     p99_ns: float | None = None
     extra: Mapping[str, float] = field(default_factory=dict)
+    lines: Sequence[str] = ()
 
     @property
     def ns_per_task(self) -> float:

@@ -57,7 +57,7 @@ def lines(result: ScenarioResult) -> list[str]:
         )
         found.extend(_details(baseline))
         found.append(_ratio_line(row, len(result.ours)))
-    return found
+    return [*found, *result.ours[-1].lines]
 
 
 def document(version: str, facts: Mapping[str, Any], results: Sequence[ScenarioResult]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The process "ms-checkpointer": takes one checkpoint and ends.
 
 Entered by the spawner's fork as `run(config, fds, lifeline)`, like a worker. Config keys: `state_dir`, `lsn`, `below`.
-Descriptor: the write end of a pipe, for one line of JSON: {"lsn": ..., "bytes": ...} or {"failed": why}.
+Descriptor: the write end of a pipe, for one line of JSON: {"lsn": ..., "bytes": ..., "cpu_ns": ...} or
+{"failed": why}.
 
 It steps back behind engine and workers, and dies with the spawner. What a crash leaves behind: the checkpoint before.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 from contextlib import suppress
 from typing import Any, Final
 
@@ -40,6 +42,7 @@ def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
             said: dict[str, Any] = take_checkpoint(
                 folder, config["lsn"], config["below"], DiskFiles(), load_blob
             )._asdict()
+            said["cpu_ns"] = time.process_time_ns()
     except (MainspringError, OSError, MemoryError) as refused:
         said = {"failed": f"{type(refused).__name__}: {getattr(refused, 'message', refused)}"}
     os.write(fds[0], orjson.dumps(said))

@@ -1,13 +1,19 @@
 """`checkpoint.db`: the state as of some LSN, in SQLite, so that recovery reads that and the log behind it.
 
     meta(name, value)                               format, uuid, lsn, digest (of the lsn and the digests of all parts)
-    part(run, col, at, digest, packed, body)        as `actors.saved` makes them; `packed`: whether by zlib
+    part(run, col, at, digest, packed, body)        as `actors.saved` makes them; `packed`: how, see `packing`
+    delta(run, col, at, digest, spent, body)        what leads from that part to what it is now, where there is one
 
 A checkpoint is one transaction, synced: whatever is killed, and whenever, what is read is the old one or the new one,
-whole. A part that did not change is not written again, so a checkpoint costs what changed.
+whole. A part that did not change is not written again, and of one that did only the difference to what is in `part`: so
+a checkpoint costs what changed. When the differences of a part (`spent`) come to as much as itself it is written whole,
+and what was written for it is then never more than twice the least that could have been.
 
-Checked when read: each part against its digest, which is seeded by the folder's uuid and covers its place; all digests
-together against `meta`; and SQLite's own structure as far as it is read. Damage is `CheckpointUnusable`.
+Checked when read: each part, as it is now, against its digest, which is seeded by the folder's uuid and covers its
+place; all digests together against `meta`; and SQLite's own structure as far as it is read. Damage is
+`CheckpointUnusable`.
+
+Formats: 1 had no differences, and packed by zlib; it is read, and becomes 2 when it is written.
 
 Concurrency: one writer; readers beside it see the checkpoint before or after. A reader that may not write finds the
 journal that a crash left and looks at a copy of both files.
@@ -20,7 +26,6 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
@@ -33,16 +38,17 @@ import xxhash
 
 from actors.protocol.errors import CheckpointUnusable, DiskFull, NewerFormat, StateFolderError
 from actors.saved import ENGINE, SavedPart
+from runtime.storage.packing import PLAIN, Packer, PackingBroken
 
 CHECKPOINT_NAME: Final = "checkpoint.db"
-CHECKPOINT_FORMAT: Final = 1
+CHECKPOINT_FORMAT: Final = 2
 BUSY_S: Final = 30.0
-PACK_BYTES_MIN: Final = 128
-"""Less is not worth compressing."""
-PACK_LEVEL: Final = 1
+DELTA_BASE_BYTES_MIN: Final = 256
+"""What takes less is written whole."""
 FREE_PAGES_MIN: Final = 1024
 """So many free pages, and a quarter of the file, are given back to the file system."""
 _FILES: Final = ("", "-journal")
+_TABLES: Final = ("part", "delta")
 _PAGES: Final = ("freelist_count", "page_count")
 _OUTSIDE: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_PERM")
 """How errors begin that say nothing of what is in the file."""
@@ -52,6 +58,19 @@ _SCHEMA: Final = (
         run INTEGER, col TEXT, at INTEGER, digest BLOB, packed INTEGER, body BLOB, PRIMARY KEY (run, col, at)
     )""",
 )
+_DELTAS: Final = """CREATE TABLE IF NOT EXISTS delta(
+    run INTEGER, col TEXT, at INTEGER, digest BLOB, spent INTEGER, body BLOB, PRIMARY KEY (run, col, at)
+)"""
+_BOTH: Final = "part LEFT JOIN delta USING (run, col, at)"
+_ALL: Final = {
+    1: "SELECT run, col, at, digest, packed, body, NULL, NULL FROM part ORDER BY run, col, at",
+    2: f"""SELECT run, col, at, part.digest, packed, part.body, delta.digest, delta.body FROM {_BOTH}
+           ORDER BY run, col, at""",
+}
+"""By format."""
+_DIGESTS: Final = f"SELECT coalesce(delta.digest, part.digest) FROM {_BOTH} ORDER BY run, col, at"
+_OF_RUN: Final = f"SELECT col, at, coalesce(delta.digest, part.digest) FROM {_BOTH} WHERE run = ?"
+_BASE: Final = f"SELECT packed, part.body, coalesce(spent, 0) FROM {_BOTH} WHERE run = ? AND col = ? AND at = ?"
 
 
 class CheckpointFile:
@@ -67,6 +86,9 @@ class CheckpointFile:
         self._uuid = uuid
         self._database = database
         self._copy = copy
+        self.packer = Packer()
+        """How parts are packed."""
+        self._format = CHECKPOINT_FORMAT
 
     @classmethod
     def read(cls, folder: str, uuid: UUID) -> Self | None:
@@ -126,14 +148,15 @@ class CheckpointFile:
         """
         total = xxhash.xxh3_64(f"{self.lsn} ".encode(), seed=self._seed)
         try:
-            rows = self._database.execute("SELECT run, col, at, digest, packed, body FROM part ORDER BY run, col, at")
-            for run, column, at, digest, packed, body in rows:
-                content = zlib.decompress(body) if packed else body
+            for run, column, at, digest, packed, body, later, delta in self._database.execute(_ALL[self._format]):
+                content = self.packer.unpack(packed, body)
+                if later is not None:
+                    digest, content = later, self.packer.changed(content, delta)
                 if self._digest(run, column, at, content) != digest:
                     raise CheckpointUnusable(f"{self.path} is damaged: column {column!r} of run {run} at {at}")
                 total.update(digest)
                 yield SavedPart(run, column, at, content)
-        except (zlib.error, TypeError) as broken:
+        except (PackingBroken, TypeError) as broken:
             raise CheckpointUnusable(f"{self.path} is damaged: {broken}") from broken
         except sqlite3.Error as error:
             _explain(self.path, error)
@@ -224,13 +247,13 @@ class CheckpointFile:
         if not self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return False
         format_, lsn = self._meta("format"), self._meta("lsn")
-        if not isinstance(format_, int) or not isinstance(lsn, int):
+        if not isinstance(format_, int) or format_ < 1 or not isinstance(lsn, int):
             raise CheckpointUnusable(f"{self.path} is damaged: it does not say what it is")
         if format_ > CHECKPOINT_FORMAT:
             raise NewerFormat(f"{self.path} has format {format_}; this version reads up to {CHECKPOINT_FORMAT}")
         if self._meta("uuid") != str(self._uuid):
             raise CheckpointUnusable(f"{self.path} belongs to another state folder ({self._meta('uuid')})")
-        self.lsn = lsn
+        self.lsn, self._format = lsn, format_
         return True
 
     def _meta(self, name: str) -> Any:
@@ -244,29 +267,58 @@ class CheckpointFile:
                 database.execute(statement)
         elif self._meta("lsn") != self.lsn:
             raise StateFolderError(f"another process wrote the checkpoint {self.path}")
+        database.execute(_DELTAS)
         there = {run for (run,) in database.execute("SELECT DISTINCT run FROM part")}
-        database.executemany("DELETE FROM part WHERE run = ?", [(run,) for run in there - kept - {ENGINE}])
+        gone = [(run,) for run in there - kept - {ENGINE}]
+        for table in _TABLES:
+            database.executemany(f"DELETE FROM {table} WHERE run = ?", gone)
         written = 0
         for run, group in groupby(parts, key=attrgetter("run")):
-            old = {
-                (column, at): digest
-                for column, at, digest in database.execute("SELECT col, at, digest FROM part WHERE run = ?", (run,))
-            }
-            for _, column, at, body in group:
-                digest = self._digest(run, column, at, body)
-                if old.pop((column, at), None) == digest:
-                    continue
-                stored = zlib.compress(body, PACK_LEVEL) if len(body) >= PACK_BYTES_MIN else body
-                row = (run, column, at, digest, stored is not body, stored)
-                database.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
-                written += len(stored)
-            database.executemany("DELETE FROM part WHERE run = ? AND col = ? AND at = ?", [(run, *key) for key in old])
+            old = {(column, at): digest for column, at, digest in database.execute(_OF_RUN, (run,))}
+            for part in group:
+                digest = self._digest(*part)
+                before = old.pop(part[1:3], None)
+                if before != digest:
+                    written += self._put_part(part, digest, new=before is None)
+            for table in _TABLES:
+                database.executemany(
+                    f"DELETE FROM {table} WHERE run = ? AND col = ? AND at = ?", [(run, *key) for key in old]
+                )
         total = xxhash.xxh3_64(f"{lsn} ".encode(), seed=self._seed)
-        for (digest,) in database.execute("SELECT digest FROM part ORDER BY run, col, at"):
+        for (digest,) in database.execute(_DIGESTS):
             total.update(digest)
         meta = {"format": CHECKPOINT_FORMAT, "uuid": str(self._uuid), "lsn": lsn, "digest": total.digest()}
         database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+        self._format = CHECKPOINT_FORMAT
         return written
+
+    def _put_part(self, part: SavedPart, digest: bytes, *, new: bool) -> int:
+        """Write a part that is new or changed; returns how many bytes that took."""
+        run, column, at, content = part
+        if not new and (taken := self._put_delta(part, digest)):
+            return taken
+        code, body = self.packer.pack(column, content)
+        row = (run, column, at, digest, code, body)
+        self._database.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
+        if not new:
+            self._database.execute("DELETE FROM delta WHERE run = ? AND col = ? AND at = ?", part[:3])
+        return len(body)
+
+    def _put_delta(self, part: SavedPart, digest: bytes) -> int:
+        """Write the difference to the part that is there, if it is worth it; returns the bytes, 0 when it is not."""
+        packed, body, spent = self._database.execute(_BASE, part[:3]).fetchone()
+        if packed == PLAIN or len(body) < DELTA_BASE_BYTES_MIN or spent >= len(body):
+            return 0
+        try:
+            difference = self.packer.difference(self.packer.unpack(packed, body), part.body)
+        except PackingBroken:  # what is there is damaged, and written anew
+            return 0
+        spent += len(difference)
+        if spent > len(body):
+            return 0
+        row = (*part[:3], digest, spent, difference)
+        self._database.execute("INSERT OR REPLACE INTO delta VALUES (?, ?, ?, ?, ?, ?)", row)
+        return len(difference)
 
 
 def _connect(uri: str) -> sqlite3.Connection:

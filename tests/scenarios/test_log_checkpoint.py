@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import resource
@@ -207,6 +208,43 @@ def test_a_damaged_one_is_refused_and_salvage_does_without(state_dir: Path) -> N
     assert "salvage" in refused.value.hint
     with Runtime(state_dir, node_types=ONE, salvage=True) as rt:
         work(rt, 1)
+
+
+def differences_written(state_dir: Path) -> int:
+    with contextlib.closing(sqlite3.connect(f"file:{state_dir / CHECKPOINT_NAME}?mode=ro", uri=True)) as database:
+        (found,) = database.execute("SELECT count(*) FROM delta").fetchone()
+        return int(found)
+
+
+def test_of_a_run_that_goes_on_the_difference_is_written_and_read_again(state_dir: Path, tmp_path: Path) -> None:
+    runs, gates = tmp_path / "runs", [tmp_path / "first", tmp_path / "second"]
+    flow = Flow("long")
+    first = [flow.add(math.sqrt, float(number * 7919)) for number in range(300)]
+    held = flow.add(handlers.hold, str(runs), "first", str(gates[0]), after=first)
+    more = [flow.add(math.sqrt, float(number), after=[held]) for number in range(20)]
+    flow.add(handlers.hold, str(runs), "second", str(gates[1]), after=more)
+    two = [NodeType("default", workers=2)]  # one of them is held
+    with Runtime(state_dir, node_types=two, durability="os", checkpoint_bytes=SMALL) as rt:
+        long = rt.submit(flow, run_id="long")
+        await_lines(runs, 1)
+        lsn = taken(rt, taken(rt))  # what was closed when the second began has all of the run that ended so far
+        assert differences_written(state_dir) == 0
+        gates[0].touch()
+        await_lines(runs, 2)
+        until(lambda: taken(rt) and differences_written(state_dir), "a difference")
+        kill(OwnFamily(rt).engine)
+        until(lambda: rt.recovery.get("checkpoint_lsn", 0) > lsn, "an engine that began with a later checkpoint")
+        gates[1].touch()
+        long.raise_if_failed(timeout=60)
+        assert list(long.results().values())[:300] == [math.sqrt(number * 7919) for number in range(300)]
+    assert verify(state_dir).sound
+
+
+def test_there_are_some_unless_somebody_says_otherwise(state_dir: Path) -> None:
+    with Runtime(state_dir, node_types=ONE, durability="os") as rt:
+        assert until(lambda: list(rt.map(math.sqrt, range(100_000))) and checkpoint(rt)["taken"], "a checkpoint")
+        assert checkpoint(rt)["cpu_ns"] > 0
+        assert checkpoint(rt)["bytes_written"] > 0
 
 
 def test_without_them_the_log_stays(state_dir: Path) -> None:

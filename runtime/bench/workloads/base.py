@@ -30,6 +30,7 @@ class Setup:
         folder: Where state folders are made, one per sample.
         file: A workflow file, for the scenario that reads one.
         smoke: Also shorten what is not counted in tasks (idle time, bisection), for tests.
+        seconds: How long, for the scenario that goes on for a time; None: as long as it says itself.
     """
 
     tasks: int
@@ -38,6 +39,7 @@ class Setup:
     folder: Path
     file: Path | None = None
     smoke: bool = False
+    seconds: float | None = None
 
 
 class Scenario(ABC):

@@ -52,7 +52,7 @@ def test_never_two_at_once_and_then_a_rest() -> None:
     assert checkpoints.look(3, 21, 4 * S) == log.RetryAt(again_ns)
     assert checkpoints.look(3, 21, 5 * S) is None
     assert checkpoints.look(3, 21, again_ns) == log.TakeCheckpoint(20, 3)
-    assert checkpoints.statistics() == module.CheckpointStatistics(10, True, 1, 0, "", 100)
+    assert checkpoints.statistics() == module.CheckpointStatistics(10, True, 1, 0, "", 100, 5, 0)
 
 
 def test_failures_are_told_and_waited_out() -> None:

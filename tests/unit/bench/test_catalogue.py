@@ -11,7 +11,8 @@ from runtime.bench.figures import BenchError
 def test_the_promised_scenarios_are_there() -> None:
     throughput = "map submit chain dag roundtrip wfformat memory coldstart recovery mail metg".split()
     who_is_next = "mixed fair starvation headofline policy-cost polling scale".split()
-    assert [scenario.name for scenario in catalogue.SCENARIOS] == throughput + who_is_next
+    the_log = "checkpoint compress openruns soak".split()
+    assert [scenario.name for scenario in catalogue.SCENARIOS] == throughput + who_is_next + the_log
 
 
 def test_every_scenario_says_what_a_task_is_and_has_two_sizes() -> None:
@@ -21,9 +22,9 @@ def test_every_scenario_says_what_a_task_is_and_has_two_sizes() -> None:
 
 
 def test_no_name_means_those_about_speed_and_others_are_asked_for() -> None:
-    speed, who_is_next = catalogue.named([]), catalogue.named(["next"])
-    assert [speed[-1].name, who_is_next[0].name] == ["metg", "mixed"]
-    assert speed + who_is_next == catalogue.named(["all"]) == list(catalogue.SCENARIOS)
+    speed, who_is_next, the_log = (catalogue.named(names) for names in ([], ["next"], ["log"]))
+    assert [speed[-1].name, who_is_next[0].name, the_log[0].name] == ["metg", "mixed", "checkpoint"]
+    assert speed + who_is_next + the_log == catalogue.named(["all"]) == list(catalogue.SCENARIOS)
     assert [scenario.name for scenario in catalogue.named(["next", "map", "fair"])][-2:] == ["scale", "map"]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -100,3 +102,27 @@ def test_idle_cost_of_a_process_that_waits() -> None:
         child.communicate(b"\n")
     assert 0 <= idle.cpu_percent <= 100
     assert idle.rss_bytes > 1_000_000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="told by thread on Linux only")
+def test_cpu_time_of_the_other_threads() -> None:
+    before = measure.threads_cpu_ns(os.getpid())
+    over = threading.Event()
+    thread = threading.Thread(target=lambda: (burn(20_000_000), over.wait()))
+    thread.start()
+    try:
+        burn(20_000_000)
+        until = time.monotonic() + 10
+        while measure.threads_cpu_ns(os.getpid()) - before < 10_000_000:
+            assert time.monotonic() < until
+    finally:
+        over.set()
+        thread.join()
+    assert measure.threads_cpu_ns(GONE) == 0
+
+
+def test_open_descriptors_are_counted() -> None:
+    before = measure.descriptors(os.getpid())
+    with open(os.devnull):
+        assert measure.descriptors(os.getpid()) == before + 1
+    assert measure.descriptors(GONE) == 0

@@ -13,6 +13,7 @@ import pytest
 from actors.protocol.errors import CheckpointUnusable, DiskFull, NewerFormat, StateFolderError
 from actors.saved import SavedPart
 from runtime.storage import checkpoint as module
+from runtime.storage import packing
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
 
 OWN = UUID(int=5)
@@ -67,6 +68,68 @@ def test_parts_that_did_not_change_are_not_written_again(made: Path) -> None:
     assert put(made, 12, [ENGINE, ONE[0], ONE[1], changed], [1, 2]) == 0
 
 
+def grown(rounds: int) -> list[SavedPart]:
+    """A run of which a little changed so often."""
+    body = bytearray(Random(7).randbytes(6000))
+    for at in range(rounds):
+        body[50 * at] ^= 0xFF
+    return [ENGINE, SavedPart(1, "run", 0, bytes(body)), *TWO]
+
+
+@pytest.mark.slow
+def test_of_a_part_that_changed_a_little_only_the_difference_is_written(tmp_path: Path) -> None:
+    whole = put(tmp_path, 1, grown(0), [1, 2])
+    sizes = []
+    for lsn in range(2, 110):
+        sizes.append(put(tmp_path, lsn, grown(lsn), [1, 2]))
+        assert found(tmp_path) == (lsn, grown(lsn))
+    assert sizes[0] < whole / 50
+    fulls = [at for at, size in enumerate(sizes) if size > whole / 2]
+    assert fulls, "a whole one now and then"
+    assert sum(sizes[: fulls[0]]) <= whole, "differences do not come to more than the part"
+
+
+def test_a_part_goes_with_its_difference(tmp_path: Path) -> None:
+    put(tmp_path, 1, grown(0), [1, 2])
+    put(tmp_path, 2, grown(1), [1, 2])
+    put(tmp_path, 3, [ENGINE, *TWO], [2])
+    assert found(tmp_path) == (3, [ENGINE, *TWO])
+    with sqlite3.connect(tmp_path / CHECKPOINT_NAME) as database:
+        assert database.execute("SELECT count(*) FROM delta").fetchone() == (0,)
+    database.close()
+    put(tmp_path, 4, [ENGINE, SavedPart(1, "run", 0, b"again"), *TWO], [1, 2])
+    assert found(tmp_path) == (4, [ENGINE, SavedPart(1, "run", 0, b"again"), *TWO])
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("DELETE FROM delta", "parts of it are missing"),
+        ("UPDATE delta SET body = x'00'", "damaged"),
+        ("UPDATE delta SET body = NULL", "damaged"),
+        ("UPDATE delta SET digest = x'00'", "column 'run' of run 1"),
+        ("UPDATE part SET body = x'00' WHERE run = 1", "damaged"),
+        ("UPDATE part SET packed = 9 WHERE run = 1", "damaged"),
+        ("DROP TABLE delta", "no such table"),
+        ("UPDATE meta SET value = 0 WHERE name = 'format'", "does not say what it is"),
+        ("UPDATE meta SET value = 1 WHERE name = 'format'", "damaged"),
+    ],
+)
+def test_damage_of_differences_is_found(tmp_path: Path, statement: str, message: str) -> None:
+    put(tmp_path, 1, grown(0), [1, 2])
+    put(tmp_path, 2, grown(1), [1, 2])
+    execute(tmp_path, statement)
+    with pytest.raises(CheckpointUnusable, match=message):
+        found(tmp_path)
+
+
+def test_a_part_that_is_damaged_where_it_is_written_next_is_written_whole(tmp_path: Path) -> None:
+    put(tmp_path, 1, grown(0), [1, 2])
+    execute(tmp_path, "UPDATE part SET body = zeroblob(6000) WHERE run = 1")
+    put(tmp_path, 2, grown(1), [1, 2])
+    assert found(tmp_path) == (2, grown(1))
+
+
 def test_runs_that_are_gone_and_columns_that_became_shorter_go(made: Path) -> None:
     put(made, 11, [ENGINE, *ONE[:2]], [1])
     assert found(made) == (11, [ENGINE, *ONE[:2]])
@@ -93,7 +156,7 @@ def test_a_reader_sees_one_state(made: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_space_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PACK_BYTES_MIN", 1 << 30)
+    monkeypatch.setattr(packing, "PACK_BYTES_MIN", 1 << 30)
     monkeypatch.setattr(module, "FREE_PAGES_MIN", 64)
     put(tmp_path, 1, [ENGINE, *(SavedPart(1, "state", at, bytes(100_000)) for at in range(10))], [1])
     before = (tmp_path / CHECKPOINT_NAME).stat().st_size
@@ -159,6 +222,7 @@ def test_no_room_is_said(made: Path) -> None:
     assert found(made) == (10, [ENGINE, *ONE, *TWO])
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(made: Path, tmp_path: Path) -> None:
     """The files as they are at each step of SQLite, which is what a killed process leaves."""
     old = (10, [ENGINE, *ONE, *TWO])
