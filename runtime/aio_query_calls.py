@@ -44,10 +44,10 @@ class AsyncQueryCalls:
         Returns:
             The rows, with the LSN of which they speak. Who is cancelled while it runs ends it.
         """
-        from runtime.sql.folder import Asked  # lazy: few programs ask
+        from runtime.sql.folder import SqlQuery  # lazy: few programs ask
 
         client = self._client
-        asked = Asked(sql, params, at, timeout, rows_max)
+        asked = SqlQuery(sql, params, at, timeout, rows_max)
         refuse_closed(client)
         upto_lsn = await _durable_lsn(client, asked.budget)
         queries = queries_of(self)

@@ -55,14 +55,14 @@ class QueryCalls:
             A sequence of rows, `lsn` of which says at which record; each is a tuple whose values have names.
 
         Raises:
-            BadQuery: SQLite cannot make sense of it. QueryRefused: it does something else than reading.
+            BadQuery: SQLite does not understand it. QueryRefused: it does something else than reading.
             QueryTooLong, QueryTooLarge: it takes too long, or has too many rows.
             UnknownMoment: the log does not reach there. RuntimeClosed: the runtime is closed.
         """
-        from runtime.sql.folder import Asked  # lazy: see the module
+        from runtime.sql.folder import SqlQuery  # lazy: see the module
 
         client = self._client
-        asked = Asked(sql, params, at, timeout, rows_max)
+        asked = SqlQuery(sql, params, at, timeout, rows_max)
         refuse_closed(client)
         return queries_of(self).answer(asked, lambda: _durable_lsn(client, asked.budget))
 

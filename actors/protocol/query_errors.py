@@ -6,7 +6,7 @@ from actors.protocol.errors import CallerError
 
 
 class BadQuery(CallerError):
-    """SQLite cannot make sense of the statement or of its parameters. Args: message, where in the statement, or -1."""
+    """SQLite does not understand the statement or its parameters. Args: message, where in the statement, or -1."""
 
     code = "MS160"
     hint = "the views are `runs` and `tasks`; `mainspring query STATE` lists their columns"

@@ -19,7 +19,7 @@ from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.cli.report import align
-from runtime.sql.folder import Asked, FolderQueries
+from runtime.sql.folder import SqlQuery, FolderQueries
 from runtime.sql.rows import QueryRows
 from runtime.sql.run_columns import RUN_COLUMNS
 from runtime.sql.task_columns import TASK_COLUMNS
@@ -42,7 +42,7 @@ def show_query(arguments: argparse.Namespace, console: Console) -> Exit:
         console.say(columns_text())
         return Exit.OK
     sql = _standard_input() if arguments.sql == "-" else arguments.sql
-    asked = Asked(sql, arguments.param, arguments.at, arguments.timeout, arguments.rows)
+    asked = SqlQuery(sql, arguments.param, arguments.at, arguments.timeout, arguments.rows)
     found = FolderQueries(arguments.state).answer(asked)
     if arguments.json:
         console.say(json_text(found))

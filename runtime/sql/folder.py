@@ -26,8 +26,8 @@ from runtime.storage.history import NOW, Moment
 Params = Sequence[Any] | Mapping[str, Any]
 
 
-class Asked:
-    """A query as it was asked for, checked.
+class SqlQuery:
+    """A query as it is asked for, checked.
 
     Raises:
         ConfigurationError: What it may take cannot be. BadQuery: it is no text, or its parameters are none.
@@ -63,7 +63,7 @@ class FolderQueries:
         self._state = FolderState(state_dir)
         self._turn = threading.Lock()
 
-    def answer(self, asked: Asked, readable: Callable[[], int | None] = lambda: None) -> QueryRows:
+    def answer(self, asked: SqlQuery, readable: Callable[[], int | None] = lambda: None) -> QueryRows:
         """Run a query.
 
         Args:
@@ -111,11 +111,11 @@ def query(
         The rows, with the LSN of which they speak.
 
     Raises:
-        BadQuery: SQLite cannot make sense of it. QueryRefused: it does something else than reading.
+        BadQuery: SQLite does not understand it. QueryRefused: it does something else than reading.
         QueryTooLong, QueryTooLarge: It takes too long, or has too many rows. UnknownMoment: the log does not reach
         there. StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt, CheckpointUnusable: it cannot be read.
     """
-    return FolderQueries(state_dir).answer(Asked(sql, params, at, timeout, rows_max))
+    return FolderQueries(state_dir).answer(SqlQuery(sql, params, at, timeout, rows_max))
 
 
 def _runner() -> Callable[..., QueryRows]:

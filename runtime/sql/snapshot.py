@@ -151,7 +151,8 @@ class FolderState:
                 followed = None
         if followed is None:
             followed = self._begin(NOW, upto_lsn, budget)
-        self._now = followed
+        if upto_lsn is not None:  # else a recovery may cut off what is written and not durable
+            self._now = followed
         return followed.snapshot()
 
     def then(self, moment: Moment, upto_lsn: int | None, budget: Budget) -> Snapshot:

@@ -6,6 +6,7 @@ refused. The database is in memory and empty, so there is nothing that a stateme
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ VALUE_BYTES_MAX: Final = 64 * limits.MIB
 _ALLOWED: Final = frozenset(
     {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
 )  # fmt: skip
-_UNWRITABLE: Final = "may not be modified"
+_UNWRITABLE: Final = re.compile(r"may not be (modified|altered)")
 _FUNCTIONS_REFUSED: Final = frozenset({"load_extension"})
 
 
@@ -48,7 +49,7 @@ def run_statement(
         more: Further sources of runs, behind what the snapshot has.
 
     Raises:
-        BadQuery: SQLite cannot make sense of it. QueryRefused: it does something else than reading.
+        BadQuery: SQLite does not understand it. QueryRefused: it does something else than reading.
         QueryTooLong, QueryTooLarge: As they say.
     """
     connection = apsw.Connection(":memory:")
@@ -97,7 +98,7 @@ class _Statement:
         except apsw.Error as error:
             if self._refused:
                 raise QueryRefused(f"a query does not {self._refused}") from error
-            if _words(error).endswith(_UNWRITABLE):
+            if _UNWRITABLE.search(_words(error)):
                 raise QueryRefused(f"a query only reads: {_words(error)}") from error
             raise BadQuery(_words(error), getattr(error, "error_offset", -1)) from error
         except (TypeError, OverflowError) as error:
