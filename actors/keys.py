@@ -90,7 +90,7 @@ class Keys:
         Raises:
             KeyConflict: The key stands for something else. TooManyKeys: there is no room for a new one.
         """
-        self._expire(wall_ns)
+        self.expire(wall_ns)
         if not claim.window_ns:
             return None
         entry = self._entries.get(claim.key)
@@ -110,7 +110,7 @@ class Keys:
 
     def carry(self, scheduler: Scheduler, floor: int) -> None:
         """Write again what the log has below the floor, before the floor is raised."""
-        self._expire(scheduler.wall_ns)
+        self.expire(scheduler.wall_ns)
         entries = self._entries
         low: list[str] = []
         for key, entry in entries.items():
@@ -156,7 +156,7 @@ class Keys:
     def saved(self, scheduler: Scheduler) -> dict[str, Any]:
         """What a checkpoint holds. Keys whose windows are over are forgotten, and of submissions that stand for a run
         that has ended all but the latest: their sessions were told, or are gone."""
-        self._expire(scheduler.wall_ns)
+        self.expire(scheduler.wall_ns)
         for session, rows in self.again.items():
             late = len(rows) - AGAIN_SAVED_MAX
             if late > 0:
@@ -179,7 +179,7 @@ class Keys:
         self._entries[key] = entry
         heappush(self._ends, (entry.until_ns, key))
 
-    def _expire(self, wall_ns: int) -> None:
+    def expire(self, wall_ns: int) -> None:
         """Forget keys whose windows are over. A key that was entered anew has its own end in the heap."""
         while self._ends and self._ends[0][0] <= wall_ns:
             _, key = heappop(self._ends)

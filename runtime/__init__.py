@@ -9,9 +9,9 @@ Reading order of the face: `config`, `protection` and `scheduling` (what can be 
 (tasks and their names), `flow` (graphs), `keywords`, `dispatch` and `items` (from a call to a frame), `handle`,
 `outcome` and `views` (from the engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking
 face), `aio` (the asyncio face), `mapping` and `iterate` (map), `schedules` and `schedule_calls` (what runs again),
-`event_calls` and the modules whose names begin with `event` (what happens), `executor`, `letters` and `operations`
-(what an operator does). Below it: `host` (processes), `mail` (queues and values), `storage` (disk), `planning` (what
-would have happened), `profile`, `bench`, `cli`.
+`event_calls` and the modules whose names begin with `event` (what happens), `query_calls` (what happened, in SQL),
+`executor`, `letters` and `operations` (what an operator does). Below it: `host` (processes), `mail` (queues and
+values), `storage` (disk), `sql` (the views), `planning` (what would have happened), `profile`, `bench`, `cli`.
 
 Knows processes, disks and clocks. Decides nothing: that is what `actors` is for.
 """
@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from runtime.scheduling import Scheduling as Scheduling
     from runtime.scheduling import SchedulingStatus as SchedulingStatus
     from runtime.scheduling import Share as Share
+    from runtime.sql.folder import query as query
+    from runtime.sql.rows import QueryRow as QueryRow
+    from runtime.sql.rows import QueryRows as QueryRows
     from runtime.storage.history import history as history
     from runtime.storage.transfer import Transfer as Transfer
     from runtime.storage.transfer import export_runs as export_runs
@@ -87,6 +90,8 @@ __all__ = [
     "NodeState",
     "NodeType",
     "Priority",
+    "QueryRow",
+    "QueryRows",
     "Rate",
     "Retention",
     "Retry",
@@ -111,6 +116,7 @@ __all__ = [
     "export_runs",
     "history",
     "import_runs",
+    "query",
     "upcast",
     "versioned",
 ]
@@ -135,6 +141,8 @@ _HOME: Final = {
     "NodeState": "actors.protocol.states",
     "NodeType": "runtime.config",
     "Priority": "runtime.config",
+    "QueryRow": "runtime.sql.rows",
+    "QueryRows": "runtime.sql.rows",
     "Rate": "runtime.scheduling",
     "Retention": "runtime.config",
     "Retry": "runtime.config",
@@ -158,6 +166,7 @@ _HOME: Final = {
     "history": "runtime.storage.history",
     "export_runs": "runtime.storage.transfer",
     "import_runs": "runtime.storage.transfer",
+    "query": "runtime.sql.folder",
     "upcast": "runtime.mail.versions",
     "versioned": "runtime.mail.versions",
 }

@@ -28,6 +28,7 @@ from runtime.aio_event_calls import AsyncEventCalls
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, attach, settled
 from runtime.aio_iterators import EndingOrder, Pages
 from runtime.aio_operations import AsyncOperations
+from runtime.aio_query_calls import AsyncQueryCalls
 from runtime.aio_schedule_calls import AsyncScheduleCalls
 from runtime.aio_submitter import AsyncSubmitter
 from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
@@ -43,7 +44,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=AsyncHandle)
 
 
-class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncScheduleCalls, AsyncSubmitter):
+class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncQueryCalls, AsyncScheduleCalls, AsyncSubmitter):
     """See the module; arguments as `runtime.engine.Runtime`. Opened by `async with`, or by `await rt.open()`."""
 
     def __init__(

@@ -39,6 +39,7 @@ from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.operations import Operations
 from runtime.progress import show_progress
+from runtime.query_calls import QueryCalls
 from runtime.registry import TaskRegistry
 from runtime.schedule_calls import ScheduleCalls
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_entry, ask_policy
@@ -50,7 +51,7 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=SyncHandle)
 
 
-class Runtime(EventCalls, Operations, ScheduleCalls, Submitter):
+class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
     """See the module.
 
     Args:

@@ -60,10 +60,12 @@ from actors.protocol.errors import (
     WrongBatchResult,
 )
 from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld, SubscriberTooSlow, SubscriptionInUse
+from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
 __all__ = [
     "AttemptCancelled",
     "AttemptTimeout",
+    "BadQuery",
     "BreakerOpen",
     "CallerError",
     "CheckpointUnusable",
@@ -97,6 +99,9 @@ __all__ = [
     "PayloadTooLarge",
     "PayloadUnreadable",
     "ProtocolError",
+    "QueryRefused",
+    "QueryTooLarge",
+    "QueryTooLong",
     "QueueFull",
     "RunBeingCancelled",
     "RuntimeClosed",

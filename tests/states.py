@@ -51,7 +51,7 @@ UNORDERED = frozenset({(RunBook, "_by_key"), (Scheduler, "ended_ns")})
 def differences(one: Replay, other: Replay) -> list[str]:
     """Where two states differ."""
     for replay in (one, other):
-        replay.scheduler.keys._expire(max(one.scheduler.wall_ns, other.scheduler.wall_ns))
+        replay.scheduler.keys.expire(max(one.scheduler.wall_ns, other.scheduler.wall_ns))
     return list(_compare(one, other, "replay", set()))
 
 

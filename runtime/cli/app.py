@@ -18,6 +18,7 @@ from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
 from runtime.cli.history_options import add_history
 from runtime.cli.operations_options import add_operations, not_negative
+from runtime.cli.query_options import add_query
 from runtime.cli.simulate_options import add_simulate
 
 Command = Callable[[argparse.Namespace, Console], Exit]
@@ -104,6 +105,7 @@ def parser() -> argparse.ArgumentParser:
     _add_control(commands)
     add_operations(commands)
     add_history(commands)
+    add_query(commands)
     add_simulate(commands)
     return top
 

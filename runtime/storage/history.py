@@ -242,6 +242,7 @@ def _picture_of(run: Run, ended_ns: int | None) -> RunPicture:
     name = run.name or (run.kinds[0].name if run.kinds else "")
     ended = None if run.open else ended_ns
     state, counts = str(run.run_state()), list(run.counts())
+    run.tally = None  # it would not be kept right: who goes on reading is not told of leases
     return RunPicture(run.key, name, state, counts, run.created_ns, ended, bytes(run.state), run_digest(run))
 
 

@@ -14,8 +14,10 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
-from actors.protocol import errors, event_errors, limits, states
+from actors.protocol import errors, event_errors, limits, query_errors, states
 from actors.state_column import rule_met
+from runtime.sql.run_columns import RUN_COLUMNS
+from runtime.sql.task_columns import TASK_COLUMNS
 from tests.tidy.tree import ROOT
 
 ENDINGS: Final = [
@@ -56,7 +58,7 @@ def label(member: Enum) -> str:
 def error_classes(base: type[Any] = errors.MainspringError) -> Iterator[type[Any]]:
     """All classes of ours below this one."""
     for below in base.__subclasses__():
-        if below.__module__ in (errors.__name__, event_errors.__name__):
+        if below.__module__ in (errors.__name__, event_errors.__name__, query_errors.__name__):
             yield below
             yield from error_classes(below)
 
@@ -116,6 +118,14 @@ def bounds_table() -> str:
     return "\n".join(["| held | up to | then |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
+def columns_table() -> str:
+    """The views of history in SQL, column by column."""
+    rows = ["| view | column | type | what it is |", "|---|---|---|---|"]
+    for view, columns in (("runs", RUN_COLUMNS), ("tasks", TASK_COLUMNS)):
+        rows += [f"| `{view}` | `{column.name}` | {column.type} | {column.text} |" for column in columns]
+    return "\n".join(rows)
+
+
 def both_forms(endings: tuple[states.NodeState, ...]) -> list[list[int]]:
     """The endings with failed, and the same with cancelled in its place."""
     cancelled = [states.NodeState.CANCELLED if state is states.NodeState.FAILED else state for state in endings]
@@ -128,7 +138,12 @@ def parts() -> dict[str, dict[str, Callable[[], str]]]:
         f"{name} states": partial(drawing, table) for name, table in state_tables().items()
     }
     return {
-        "README.md": {"errors": error_table, "trigger rules": trigger_table, "bounds": bounds_table},
+        "README.md": {
+            "errors": error_table,
+            "trigger rules": trigger_table,
+            "bounds": bounds_table,
+            "views": columns_table,
+        },
         "actors/ARCHITECTURE.md": drawings,
     }
 

@@ -78,6 +78,7 @@ HOMES: Final = (
     "actors/protocol/control_signals.py",
     "actors/protocol/errors.py",
     "actors/protocol/event_errors.py",
+    "actors/protocol/query_errors.py",
 )
 
 

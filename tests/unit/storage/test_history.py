@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 import runtime
@@ -15,6 +16,7 @@ from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, InternalError, LogCorrupt, UnknownMoment
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
+from actors.run import TALLY_NODES_MIN
 from actors.scheduler import Scheduler
 from runtime.storage import history
 from runtime.storage.files import DiskFiles
@@ -176,3 +178,21 @@ def test_one_fold_is_enough_when_asked_for(tmp_path: Path, monkeypatch: pytest.M
     digests: Any = iter(["once"])
     monkeypatch.setattr(history, "state_digest", lambda _: next(digests))
     assert look(path, twice=False).pictures[0].digest == "once"
+
+
+def test_a_large_run_is_counted_right_at_two_moments(tmp_path: Path) -> None:
+    """Leases are not logged, so what is counted at one moment says nothing of the next."""
+    size = 2 * TALLY_NODES_MIN
+    kind = {"handler": "m:f", "node_type": "default", "shape": "one"}
+    head = orjson.dumps(["s", 1, 10**18, [[1, kind]], [1, 1, list(range(size))]])
+    half = size // 2
+
+    def done(first: int) -> bytes:
+        return orjson.dumps([9, [[0, 1, list(range(first, first + half)), [0] * half, 10, list(range(half))]]])
+
+    records = [Record(1, RecordType.SUBMITTED, b"M" + head)]
+    records += [Record(2, RecordType.COMPLETED, done(0)), Record(3, RecordType.COMPLETED, done(half))]
+    path = folder_of(tmp_path / "state", records)
+    pictures = look(path, [Moment(lsn=lsn) for lsn in (1, 2, 3)], twice=False).pictures
+    found = [picture.runs[1].counts for picture in pictures]
+    assert found == [[0, size, 0, 0, 0, 0, 0], [0, half, 0, half, 0, 0, 0], [0, 0, 0, size, 0, 0, 0]]

@@ -1,0 +1,293 @@
+"""What a state folder knew at some LSN, found from its checkpoint and its log, and kept up as the log grows.
+
+    FolderState.now(upto)      checkpoint ──► fold the log up to there; the next call folds what came since
+    FolderState.then(moment)   the same, anew, up to that moment; the latest of these is kept
+
+Nothing is asked of the engine and nothing is written. Records are folded by the code of recovery (`actors.replay`), so
+what is told here is what a start would find. Segments that are removed while they are read let it begin anew, at the
+checkpoint behind which they were removed; no file is held open between two calls, so what is removed gives its room
+back.
+
+Invariants: what is folded ends between two records; after any error the next call begins anew.
+Concurrency: one thread at a time; an engine may write, checkpoint and cut meanwhile.
+Known limits: all of the state is in memory, as in the engine. Nobody knows what ran: the log tells of ends, not of
+starts. A moment of the past has no runs that were forgotten since, where the log they were in is gone.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from actors.protocol import limits
+from actors.protocol.errors import CheckpointUnusable, ConfigurationError, UnknownMoment
+from actors.protocol.event_errors import CursorTooOld
+from actors.protocol.moments import precise_moment
+from actors.protocol.records import LSN_FIRST, Record, RecordType
+from actors.record_times import RecordTimes
+from actors.replay import Replay
+from actors.run import Run
+from actors.saved import load
+from actors.scheduler import Scheduler
+from runtime.mail.blobs import BlobStore
+from runtime.sql.budget import Budget
+from runtime.storage.checkpoint import CheckpointFile
+from runtime.storage.files import DiskFiles
+from runtime.storage.folder import StateFolder
+from runtime.storage.history import NOW, Moment
+from runtime.storage.reader import read_log
+from runtime.storage.resume import LIVE_TRIES_MAX, first_lsn
+from runtime.storage.tail import LogTail
+from runtime.units import datetime_to_ns
+
+TURN_RECORDS: Final = 256
+"""After so many records it is looked at the time, and what an engine would do is thrown away."""
+
+
+class Snapshot(NamedTuple):
+    """What was known behind the record `lsn`; `at_ns` is when the latest record was written that says so, 0: none."""
+
+    lsn: int
+    at_ns: int
+    scheduler: Scheduler
+
+
+def moment_of(at: object) -> Moment:
+    """The moment that somebody means: an LSN, a time with a time zone, or None for now.
+
+    Raises:
+        ConfigurationError: It is none of them.
+    """
+    if at is None:
+        return NOW
+    if isinstance(at, Moment):
+        return at
+    if isinstance(at, datetime) and at.tzinfo is not None:
+        return Moment(wall_ns=datetime_to_ns(at))
+    if type(at) is int:
+        return Moment(lsn=at)
+    raise ConfigurationError(f"query: at must be an LSN or a time with a time zone, not {at!r:.60}")
+
+
+class Following(Replay):
+    """A replay that is looked at between records, for as long as somebody likes.
+
+    It lets go of what only an engine needs: submissions of sessions that will not come again, and effects.
+    """
+
+    def __init__(self, budget: Budget, blobs: BlobStore) -> None:
+        retention = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
+        super().__init__(Scheduler([], retention=retention), blobs.open)
+        self.budget = budget
+        self.times = RecordTimes()
+        self.latest: Record | None = None
+        """The latest record that says when it was written."""
+
+    def fold(self, record: Record) -> None:
+        super().fold(record)
+        if self.times.tells(record):
+            self.latest = record
+        if record.type == RecordType.OPENED:
+            self.times.at(record)
+        if not self.records % TURN_RECORDS:
+            self.scheduler.taken()
+            self.budget.check()
+
+    def snapshot(self) -> Snapshot:
+        """What is known now."""
+        scheduler = self.scheduler
+        scheduler.taken()
+        scheduler.keys.expire(scheduler.wall_ns)
+        told = scheduler.wall_ns if self.latest is None else self.times.at(self.latest)
+        return Snapshot(scheduler.lsn, told or 0, scheduler)
+
+    def _opened(self, record: Record) -> None:
+        super()._opened(record)
+        self.scheduler.book.forget_sessions("")
+
+    def _keys(self, record: Record) -> None:
+        super()._keys(record)
+        self.scheduler.keys.again.clear()
+
+    def _debounced(self, record: Record) -> None:
+        super()._debounced(record)
+        self.scheduler.keys.again.clear()
+
+    def _close(self, run: Run, record: Record, ended_ns: int) -> None:
+        super()._close(run, record, ended_ns)
+        if not run.open:
+            self.scheduler.schedules.reopened(run)  # its schedule need not know it any more
+
+
+class FolderState:
+    """See the module.
+
+    Args:
+        path: The state folder.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+        self._now: Following | None = None
+        self._then: tuple[Moment, Snapshot] | None = None
+
+    def now(self, upto_lsn: int | None, budget: Budget) -> Snapshot:
+        """What is known now.
+
+        Args:
+            upto_lsn: The last record that may be read; None: all that is written.
+            budget: Ends it.
+
+        Raises:
+            QueryTooLong: It took too long. StateFolderError, LogCorrupt, CheckpointUnusable: it cannot be read.
+        """
+        followed, self._now = self._now, None  # whatever goes wrong, the next call begins anew
+        if followed is not None:
+            followed.budget = budget
+            try:
+                self._follow(followed, upto_lsn)
+            except CursorTooOld:  # a checkpoint was taken, and the log cut behind it
+                followed = None
+        if followed is None:
+            followed = self._begin(NOW, upto_lsn, budget)
+        if upto_lsn is not None:  # else a recovery may cut off what is written and not durable
+            self._now = followed
+        return followed.snapshot()
+
+    def then(self, moment: Moment, upto_lsn: int | None, budget: Budget) -> Snapshot:
+        """What was known at a moment.
+
+        Args:
+            moment: An LSN, or a time.
+            upto_lsn: As for `now`.
+            budget: Ends it.
+
+        Raises:
+            UnknownMoment: The log does not reach there. Otherwise as `now`.
+        """
+        if self._then is not None and self._then[0] == moment:
+            return self._then[1]
+        self._then = None
+        found = self._begin(moment, upto_lsn, budget).snapshot()
+        if moment.lsn is not None:  # a time that has not passed may mean more later
+            self._then = moment, found
+        return found
+
+    def forget(self) -> None:
+        """Let go of what was read."""
+        self._now = self._then = None
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def _follow(self, followed: Following, upto_lsn: int | None) -> None:
+        """Fold what came since."""
+        if upto_lsn is not None and upto_lsn <= followed.scheduler.lsn:
+            return
+        with (
+            StateFolder.open(self._path, create=False, owner=False) as folder,
+            LogTail(folder.log) as tail,
+        ):
+            tail.seek(followed.scheduler.lsn + 1)
+            while records := tail.read(upto_lsn):
+                for record in records:
+                    followed.fold(record)
+
+    def _begin(self, moment: Moment, upto_lsn: int | None, budget: Budget) -> Following:
+        """Read from the beginning up to a moment."""
+        with StateFolder.open(self._path, create=False, owner=False) as folder:
+            blobs = BlobStore(folder.blobs_path, fsync=False)
+            for tries in range(1, LIVE_TRIES_MAX + 1):
+                reading = _Reading(folder, Following(budget, blobs), moment, upto_lsn)
+                try:
+                    if reading.done() or tries == LIVE_TRIES_MAX:
+                        break
+                except CheckpointUnusable:  # the log was cut since it was looked at; or it is true
+                    if tries == LIVE_TRIES_MAX:
+                        raise
+        return reading.replay
+
+
+class _Reading:
+    """One reading of checkpoint and log from the beginning up to a moment."""
+
+    def __init__(self, folder: StateFolder, replay: Following, moment: Moment, upto_lsn: int | None) -> None:
+        self.replay = replay
+        self._folder = folder
+        self._moment = moment
+        self._upto_lsn = (1 << 62) if upto_lsn is None else upto_lsn
+
+    def done(self) -> bool:
+        """Read. Returns False when segments vanished meanwhile."""
+        replay, lsn = self.replay, self._moment.lsn
+        begins = first_lsn(self._folder, DiskFiles()) or LSN_FIRST
+        base_lsn = self._load(begins)
+        reader = read_log(self._folder.log, DiskFiles(), live=True, after_lsn=base_lsn)
+        last_lsn = base_lsn
+        for record in reader:
+            if record.lsn > self._upto_lsn:
+                break
+            last_lsn = record.lsn
+            if self._is_past(record):
+                break
+            replay.fold(record)
+        if reader.passed_over:
+            return False
+        if lsn is not None and lsn > last_lsn:
+            raise UnknownMoment(f"LSN {lsn:,} is beyond the end of the log, which is LSN {last_lsn:,}")
+        if not base_lsn and LSN_FIRST < begins <= replay.checkpoint_lsn + 1:
+            raise CheckpointUnusable(
+                f"the log begins at LSN {begins}, and the checkpoint that holds what was before is missing"
+            )
+        return True
+
+    def _load(self, begins: int) -> int:
+        """Begin with the checkpoint, where the log goes on from it and it is not too late; returns its LSN, or 0."""
+        lsn, wall_ns = self._moment
+        checkpoint = CheckpointFile.read(self._folder.path, self._folder.uuid)
+        if checkpoint is None:
+            self._refuse_early(begins)
+            return 0
+        with checkpoint:
+            late = wall_ns is not None or (lsn is not None and lsn < checkpoint.lsn)
+            if begins > checkpoint.lsn + 1 or (late and begins == LSN_FIRST):
+                self._refuse_early(begins)
+                return 0
+            if lsn is not None and late:
+                raise UnknownMoment(
+                    f"LSN {lsn:,} is not kept: the log was cut behind a checkpoint as of LSN {checkpoint.lsn:,}"
+                )
+            load(self.replay, checkpoint.parts())
+            self.replay.times.offset_ns = self.replay.saved()["offset_ns"]
+            scheduler = self.replay.scheduler
+            told_ns = max(scheduler.wall_ns, max(scheduler.ended_ns.values(), default=0))
+            if wall_ns is not None and wall_ns < told_ns:
+                raise UnknownMoment(
+                    f"{precise_moment(wall_ns)} is not kept: the log was cut behind a checkpoint as of "
+                    f"LSN {checkpoint.lsn:,}, {precise_moment(told_ns)}"
+                )
+            return checkpoint.lsn
+
+    def _refuse_early(self, begins: int) -> None:
+        """Raise UnknownMoment when an LSN is before the log."""
+        lsn = self._moment.lsn
+        if lsn is not None and lsn < begins:
+            raise UnknownMoment(f"LSN {lsn:,} is before the log begins: LSN {begins:,}")
+
+    def _is_past(self, record: Record) -> bool:
+        """Whether the state before this record is the state at the moment.
+
+        Raises:
+            UnknownMoment: It is a time, and the first record that is kept is later.
+        """
+        lsn, wall_ns = self._moment
+        if lsn is not None:
+            return record.lsn > lsn
+        at_ns = None if wall_ns is None else self.replay.times.at(record)
+        if wall_ns is None or at_ns is None or at_ns <= wall_ns:
+            return False
+        if not self.replay.records:
+            raise UnknownMoment(
+                f"{precise_moment(wall_ns)} is before the log begins: LSN {record.lsn:,}, {precise_moment(at_ns)}"
+            )
+        return True
