@@ -10,6 +10,7 @@ from runtime.bench.workloads.base import Scenario
 from runtime.bench.workloads.chain import ChainScenario
 from runtime.bench.workloads.coldstart import ColdStartScenario
 from runtime.bench.workloads.dag import DagScenario
+from runtime.bench.workloads.events import EventsScenario
 from runtime.bench.workloads.fair import FairScenario
 from runtime.bench.workloads.headofline import HeadOfLineScenario
 from runtime.bench.workloads.mail import MailScenario
@@ -36,6 +37,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     MemoryScenario(),
     ColdStartScenario(),
     RecoveryScenario(),
+    EventsScenario(),
     MailScenario(),
     MetgScenario(),
     MixedScenario(),
