@@ -26,6 +26,7 @@ from collections.abc import Sequence
 import orjson
 
 from actors import wave
+from actors.event_lean import no_values
 from actors.event_names import is_single
 from actors.event_teller import EventTeller, Folding
 from actors.growth import attach_spawned
@@ -54,37 +55,37 @@ class EventFold(EventTeller):
             if self.folds:
                 self._close(run, record, run.created_ns)
             return
-        for node in range(run.size):
-            self._tell_single("run.submitted", run, node, run.created_ns, {"nodes": 1})
+        self._tell_singles("run.submitted", run, range(run.size), [run.created_ns] * run.size, {"nodes": 1})
 
     def _completed(self, record: Record) -> None:
         _, groups = orjson.loads(record.payload)
         entered: list[tuple[Run, Sequence[int], list[int]]] = []
         for _, no, nodes, values, started_ns, ends in groups:
-            run = self._run(no)
+            run = self._found(no)
             if run is None or not run.open:
                 continue
             nodes = unpacked(nodes, len(values))
-            before_ns = self._offset_ns + started_ns
-            if not self._offset_ns:  # nothing says how the worker's clock went
-                before_ns, ends = self.wall_ns, [0] * len(ends)
-            self.wall_ns = before_ns + ends[-1]
-            self._tell_succeeded(run, nodes, before_ns, ends)
+            if self._offset_ns:
+                times = list(map((self._offset_ns + started_ns).__add__, ends))
+            else:  # nothing says how the worker's clock went
+                times = [self.wall_ns] * len(ends)
+            self.wall_ns = times[-1]
+            self._tell_nodes("node.succeeded", run, nodes, times)
             if self.folds:
-                entered.append((run, nodes, [before_ns + end for end in ends]))
-        for run, nodes, ends in entered:
-            if run.rare.spawned:
+                entered.append((run, nodes, times))
+        for run, nodes, times in entered:
+            if run.rare.spawned:  # such a run has its edges: see `_spawned`
                 for _ in attach_spawned(self.scheduler, run, nodes):
                     pass
             quiet = run.clean and not run.special  # where nothing failed before, nothing can be skipped now
-            self._folding = Folding(None if quiet else bytes(run.state), nodes, ends, "what it waited for has ended")
-            run.succeed(nodes, [None] * len(nodes))
+            self._folding = Folding(None if quiet else bytes(run.state), nodes, times, "what it waited for has ended")
+            run.succeed(nodes, no_values(len(nodes)))
             wave.finish(run)
-            self._close(run, record, ends[-1])
+            self._close(run, record, times[-1])
 
     def _attempt(self, record: Record) -> None:
         no, node, outcome, attempt, failure, due, self.wall_ns, times = orjson.loads(record.payload)
-        run = self._run(no)
+        run = self._found(no) if outcome == "retry" else self._run(no)
         if run is None or not run.open:
             return
         at_ns = times[1] or self.wall_ns
@@ -132,7 +133,7 @@ class EventFold(EventTeller):
     def _released(self, record: Record) -> None:
         if "run.released" in self.wanted and not self._muted:
             for no in orjson.loads(record.payload):
-                run = self._run(no)
+                run = self._found(no)
                 if run is not None and (run.is_graph or run.is_map):
                     self._tell("run.released", run)
                 elif run is not None:
@@ -169,7 +170,7 @@ class EventFold(EventTeller):
 
     def _priority(self, record: Record) -> None:
         no, node, class_, self.wall_ns, asker = orjson.loads(record.payload)
-        run = self._run(no)
+        run = self._found(no)
         if run is not None:
             kind = "run.reprioritised" if node is None else "node.reprioritised"
             self._tell(kind, run, node, cause=asker or "", data={"priority": PRIORITIES[class_]})

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from actors.event_kinds import ENDED, FOLDED_KINDS, Event
 from actors.event_names import changed, is_single, key_of, name_of, title_of
+from actors.event_lean import made_lean, with_edges
+from actors.event_rows import FEW, Place, are_alike, of_nodes, of_singles
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from actors.protocol.records import Record
@@ -107,6 +108,11 @@ class EventTeller(Replay):
 
     def _run(self, no: int) -> Run | None:
         """The run of this number; None: it is gone."""
+        run = self._found(no)
+        return run if run is None else with_edges(run)
+
+    def _found(self, no: int) -> Run | None:
+        """The same, as lean as it is."""
         book = self.scheduler.book
         run = book.live.get(no) or book.finished.get(no)
         if run is not None or self._whole:
@@ -126,7 +132,7 @@ class EventTeller(Replay):
         next_no = self.scheduler.book.next_run_no
         Replay._submitted(self, record)
         book = self.scheduler.book
-        run = book.live[book.next_run_no - 1]
+        run = made_lean(book.live[book.next_run_no - 1])
         book.expect_no_at_least(next_no)
         self.scheduler.lsn, self.wall_ns = lsn, times
         self.scheduler.set_time(0, wall_ns)
@@ -186,28 +192,26 @@ class EventTeller(Replay):
         """Add an event about the run that a single task is."""
         self._tell(kind, at_ns=at_ns, key=key_of(run, node), name=name_of(run, node), data=data)
 
-    def _tell_succeeded(self, run: Run, nodes: Sequence[int], before_ns: int, ends: Sequence[int]) -> None:
-        """Results: the hot path, which has no Python for each event where all are of one task."""
-        first, self._index = self._index, self._index + len(nodes)
-        if self._muted or "node.succeeded" not in self.wanted:
-            return
-        alike = not run.mixed and run.size == run.base_size
-        if alike and (run.is_map or is_single(run, nodes[-1])):
-            keys: Iterable[str] = repeat(run.key)
-            numbers: Iterable[int] = nodes
-            texts: Iterable[str] = map(str, nodes)
-            if not run.is_map:
-                keys, numbers, texts = [f"{run.session}-{run.seq + node}" for node in nodes], repeat(0), repeat("0")
-            times = map(before_ns.__add__, ends)
-            same = repeat("node.succeeded"), repeat(run.kinds[0].name), repeat(""), repeat(None)
-            places = range(first, self._index)
-            rows = zip(repeat(self._lsn), places, times, same[0], keys, numbers, texts, *same[1:])
-            self._out += map(tuple.__new__, repeat(Event), rows)
-            return
-        for node, end in zip(nodes, ends, strict=True):
-            self._index = first
-            first += 1
-            self._tell("node.succeeded", run, node, at_ns=before_ns + end)
+    def _tell_nodes(self, kind: str, run: Run, nodes: Sequence[int], times: Sequence[int]) -> None:
+        """The same about many nodes: the hot path."""
+        if self._muted or kind not in self.wanted:
+            self._index += len(nodes)
+        elif len(nodes) > FEW and are_alike(run, nodes):
+            place = Place(self._lsn, self._index)
+            self._index += len(nodes)
+            self._out += of_nodes(place, kind, run, nodes, times)
+        else:
+            for node, at_ns in zip(nodes, times, strict=True):
+                self._tell(kind, run, node, at_ns=at_ns)
+
+    def _tell_singles(
+        self, kind: str, run: Run, nodes: Sequence[int], times: Sequence[int], data: dict[str, Any] | None = None
+    ) -> None:
+        """The same about the runs that many single tasks are."""
+        place = Place(self._lsn, self._index)
+        self._index += len(nodes)
+        if not self._muted and kind in self.wanted:
+            self._out += of_singles(place, kind, run, nodes, times, data)
 
     def _close(self, run: Run, record: Record, ended_ns: int) -> None:
         """A record about this run is folded: tell what follows from it, last that the run is over."""
@@ -227,8 +231,7 @@ class EventTeller(Replay):
 
     def _follow(self, run: Run, step: Folding, at_ns: int) -> None:
         if not (run.is_graph or run.is_map):
-            for node, end_ns in zip(step.told, step.ends_ns, strict=True):
-                self._end_single(run, node, end_ns)
+            self._end_singles(run, step)
         if step.before is None:
             return
         told = frozenset(step.told)
@@ -241,6 +244,14 @@ class EventTeller(Replay):
                 self._end_single(run, node, at_ns)
             elif node < len(step.before) and step.before[node] in ENDED:
                 self._tell("node.replayed", run, node, at_ns=at_ns, cause=step.cause)
+
+    def _end_singles(self, run: Run, step: Folding) -> None:
+        nodes = step.told
+        if len(nodes) > FEW and are_alike(run, nodes):  # results, and of single tasks only
+            self._tell_singles("run.succeeded", run, nodes, step.ends_ns)
+            return
+        for node, end_ns in zip(nodes, step.ends_ns, strict=True):
+            self._end_single(run, node, end_ns)
 
     def _end_single(self, run: Run, node: int, at_ns: int) -> None:
         """The end of a single task is that of the run that it is."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from actors.event_kinds import Event
-from actors.protocol.records import LSN_FIRST
+from actors.protocol.errors import MainspringError
+from actors.protocol.records import LSN_FIRST, Record
 from runtime.event_filter import EventFilter, Since, check_since, moment_ns
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
@@ -21,6 +22,9 @@ from runtime.storage.tail import LogTail
 if TYPE_CHECKING:
     from actors.event_fold import EventFold
     from actors.replay import Replay
+
+PORTION_EVENTS: Final = 2000
+"""A reading of the log is told by so many events, and those of the record that reaches it."""
 
 
 class EventReader:
@@ -46,6 +50,9 @@ class EventReader:
             self._blobs = BlobStore(folder.blobs_path, fsync=False)
         self._wanted = wanted
         self._unclocked = 0
+        self._records: list[Record] = []
+        self._at = 0
+        self._broken: MainspringError | None = None
         self._matches = wanted.matcher() if wanted.looks_at_each else None
         self._from_ns = 0
         try:
@@ -73,7 +80,7 @@ class EventReader:
     @property
     def next_lsn(self) -> int:
         """The record that is read next."""
-        return self._tail.next_lsn
+        return self._records[self._at].lsn if self._at < len(self._records) else self._tail.next_lsn
 
     def read(self, upto_lsn: int | None = None) -> list[Event]:
         """The next events; none: there are no more records, as far as the log may be read.
@@ -87,9 +94,8 @@ class EventReader:
         if self._unclocked:  # not at the opening: it may look through the log
             self._fold.set_clock(*self._tail.clock_at(self._unclocked - 1))
             self._unclocked = 0
-        events, matches = self._fold.events, self._matches
-        while records := self._tail.read(upto_lsn):
-            found = [event for record in records for event in events(record)]
+        matches = self._matches
+        while found := self._portion(upto_lsn):
             if matches is not None:
                 found = [event for event in found if matches(event)]
             if self._from_ns:
@@ -102,9 +108,37 @@ class EventReader:
                 return found
         return []
 
+    def _portion(self, upto_lsn: int | None) -> list[Event]:
+        """Events of the next records, of wanted kinds; none: there are no more records.
+
+        Few at a time: who has dealt with them lets them go before the collector of cycles has looked at them twice.
+        """
+        found: list[Event] = []
+        events = self._fold.events
+        while len(found) < PORTION_EVENTS:
+            if self._at == len(self._records):
+                if found:
+                    break
+                self._records, self._at = self._tail.read(upto_lsn), 0
+                if not self._records:
+                    break
+            if self._broken is not None:
+                raise self._broken
+            record = self._records[self._at]
+            try:
+                found += events(record)
+            except MainspringError as broken:
+                self._broken = broken
+                if found:
+                    break
+                raise
+            self._at += 1
+        return found
+
     def skip_to(self, lsn: int) -> None:
         """Go on with this record: what was before it is not kept any more."""
         self._tail.seek(lsn)
+        self._records, self._at, self._broken = [], 0, None
         self._fold = self._begun(lsn, self._tail.first_lsn)
 
     def _begun(self, start: int, first: int) -> EventFold:

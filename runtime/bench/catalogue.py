@@ -15,6 +15,7 @@ from runtime.bench.workloads.checkpoint import CheckpointScenario
 from runtime.bench.workloads.coldstart import ColdStartScenario
 from runtime.bench.workloads.compress import CompressScenario
 from runtime.bench.workloads.dag import DagScenario
+from runtime.bench.workloads.events import EventsScenario
 from runtime.bench.workloads.fair import FairScenario
 from runtime.bench.workloads.headofline import HeadOfLineScenario
 from runtime.bench.workloads.mail import MailScenario
@@ -43,6 +44,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     MemoryScenario(),
     ColdStartScenario(),
     RecoveryScenario(),
+    EventsScenario(),
     MailScenario(),
     MetgScenario(),
     MixedScenario(),
