@@ -379,7 +379,8 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     with StateFolder.open(config.state_dir, holder_pid=UNNAMED) as folder:
         blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
     session = f"{int(time.time()):x}{os.urandom(4).hex()}"
-    client = EngineClient(starter or ProcessStarter(config.to_wire()), session, blobs)
+    starter = starter or ProcessStarter(config.to_wire(), str(folder.uuid))
+    client = EngineClient(starter, session, blobs)
     client.scale_desk.on_scale = config.on_scale
     return client
 

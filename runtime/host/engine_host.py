@@ -39,6 +39,7 @@ from runtime.host.observe import described, is_stopped, observed, running
 from runtime.host.output import open_output_pipe
 from runtime.host.outputs import Outputs
 from runtime.host.post import Post, WorkerPost
+from runtime.host.showing import Showing
 from runtime.host.teller import Teller
 from runtime.mail.blobs import BlobStore
 from runtime.mail.lease_table import LeaseTable
@@ -68,6 +69,7 @@ class EngineHost:
     ) -> None:
         self.loop = loop
         self.core = core
+        self.showing = Showing(core)
         self.stopped = loop.create_future()
         self.turns, self._cores = 0, cores()
         self._clock = WallClock()
@@ -101,6 +103,7 @@ class EngineHost:
     def close(self) -> None:
         """Flush the log and release everything but the face's link, in which there may be last words to be said."""
         self._log.close()
+        self.showing.close()
         self._checkpointing.close()
         for post in self._workers.values():
             post.close()
@@ -149,13 +152,12 @@ class EngineHost:
         for peer in (*self._workers.values(), self._face):
             if peer.backlog_bytes:
                 peer.flush()
-        if self._mail.watches_log:
-            self.teller.written(self.core.persister.written_lsn, self._mail)
+        self.teller.written(self.core.persister.written_lsn, self._mail)
         if self._face.clear:
             self._told_lsn = self.core.persister.durable_lsn
         self._mail.listen(intake_open=self.core.intake_open)
         more = self._events or self._mail.unfinished or self.core.unfinished or self._must_say_told()
-        if more or self._lingered() or not self._arm():
+        if self.showing.turn(now) or more or self._lingered() or self.showing.turn(now, idle=True) or not self._arm():
             return True
         self._armed_ns = time.monotonic_ns()
         if not (ORDERED_MACHINE or self._recheck_planned):
