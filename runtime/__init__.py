@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from runtime.storage.transfer import export_runs as export_runs
     from runtime.storage.transfer import import_runs as import_runs
     from runtime.subscription import Subscription as Subscription
+    from runtime.views import Progress as Progress
+    from runtime.views import RunProgress as RunProgress
 
 __all__ = [
     "Asked",
@@ -87,11 +89,13 @@ __all__ = [
     "NodeState",
     "NodeType",
     "Priority",
+    "Progress",
     "Rate",
     "Retention",
     "Retry",
     "RetryBudget",
     "RunHandle",
+    "RunProgress",
     "RunState",
     "Runtime",
     "ScaleFigures",
@@ -135,11 +139,13 @@ _HOME: Final = {
     "NodeState": "actors.protocol.states",
     "NodeType": "runtime.config",
     "Priority": "runtime.config",
+    "Progress": "runtime.views",
     "Rate": "runtime.scheduling",
     "Retention": "runtime.config",
     "Retry": "runtime.config",
     "RetryBudget": "runtime.protection",
     "RunHandle": "runtime.handle",
+    "RunProgress": "runtime.views",
     "RunState": "actors.protocol.states",
     "Runtime": "runtime.engine",
     "ScaleFigures": "runtime.host.scaling",

@@ -17,7 +17,7 @@ from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun
 from actors.protocol.states import RunState
 from runtime import outcome, views
 from runtime.handle_base import RunFacts, SyncHandle, node_name, poll_intervals_s
-from runtime.host.pending import ENDED, OPEN, VALUE
+from runtime.host.pending import ENDED, VALUE
 from runtime.views import NodeStatus, Output, Progress, RunProgress, RunStatus, StoryEvent
 
 if TYPE_CHECKING:

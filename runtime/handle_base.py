@@ -99,7 +99,7 @@ class RunFacts(Handle):
         if self._state == ENDED:
             return RunProgress(Counts(*self._value[3]))
         board = self._client.board
-        if self._state == OPEN and board is not None and board.shows():
+        if self._state == OPEN and board is not None:
             row = board.run(self.run_id)
             return None if row is None else RunProgress(Counts(*row.counts), row.text)
         found = self._client.intake.counts.get(self.seq) if not self._foreign else None

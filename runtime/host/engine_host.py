@@ -148,7 +148,7 @@ class EngineHost:
         if events or self.core.unfinished:
             self._carry_out(self.core.advance(events, now, self._clock.wall_ns(now)))
             self._send_leases()  # workers begin while the rest is logged and told
-            self._carry_out(self.core.commit())
+            self._carry_out(self.showing.before(self.core.commit()))
         for peer in (*self._workers.values(), self._face):
             if peer.backlog_bytes:
                 peer.flush()
@@ -250,8 +250,7 @@ class EngineHost:
                 continue
             match said["did"]:
                 case "spawned":
-                    post = self._workers.get(said["worker"])
-                    if post is not None:
+                    if (post := self._workers.get(said["worker"])) is not None:
                         post.pid = said["pid"]
                     self._events.append(msg.WorkerStarted(said["worker"], said["pid"]))
                 case "exited":
@@ -299,8 +298,7 @@ class EngineHost:
         os.close(write_fd)
 
     def _ask_cancel(self, effect: fx.AskCancel) -> None:
-        post = self._workers.get(effect.worker)
-        if post is not None:
+        if (post := self._workers.get(effect.worker)) is not None:
             post.table.ask_cancel(effect.serial, effect.reason)
             post.send(b"C" + orjson.dumps([effect.serial, effect.reason]), control=True)
             self._starter.kill(effect.worker, signal.SIGUSR1)
@@ -326,8 +324,7 @@ class EngineHost:
         self._starter.kill(effect.worker, number, number == signal.SIGKILL)
 
     def _lease(self, effect: fx.LeaseWork) -> None:
-        post = self._workers.get(effect.worker)
-        if post is not None:
+        if (post := self._workers.get(effect.worker)) is not None:
             if not post.leases:
                 self._leased.append(post)
             post.lease(effect)
@@ -335,6 +332,7 @@ class EngineHost:
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Sequence[Any]) -> None:
+        self.showing.flush()
         for effect in effects:
             self._does[type(effect)](self, effect)
         self.teller.send()

@@ -109,9 +109,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
         runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
         known = {name for run in runs for name in folders(run)}
-        if config.get(
-            "sweeps", True
-        ):  # the submissions of a program that goes on have files of which we do not know yet
+        if config.get("sweeps", True):  # submissions of a program that goes on have files of which nothing is known yet
             blobs.sweep(known.__contains__)
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
         recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn}
@@ -130,8 +128,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
 
         host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path)
         loop.set_exception_handler(partial(_fail, host))
-        if board is not None:
-            host.showing.begin(board)
+        host.showing.begin(board)
         desk = CommandDesk(loop, folder.path, host.take_event, host.teller)
         try:
             host.begin(effects)

@@ -4,9 +4,10 @@ Shown is what the log holds (rule R3): counts are taken, and written when the lo
 taken; meanwhile what moves is noted, and not taken. So a write of the board costs the log nothing, and what a reader
 saw is true after a crash, too. What workers hold and what handlers report is not in the log, and as of the same moment.
 
-Not every turn writes: at most every `EVERY_NS` while the engine is busy, and whenever it is about to sleep. A run that
-ends within that time is never shown, so short tasks pay for one entry in a dictionary. In one turn at most
-`RUNS_PER_TURN` are taken; the rest comes with the next, which is asked for.
+Not every turn takes what moved: at most every `EVERY_NS` while the engine is busy, and whenever it is about to sleep. A
+run that ends within that time is never shown, so short tasks pay for one entry in a dictionary. In one turn at most
+`RUNS_PER_TURN` are taken; the rest comes with the next, which is asked for. The end of a run that is shown is taken at
+once, and shown before anybody is told of it.
 
 Who finds no room (more live runs than slots) is asked for, as where there is no board. Runs of graphs have all slots,
 bundles of single tasks and chunks of maps half of them, single tasks that report a quarter, the latest ones.
@@ -16,8 +17,9 @@ Concurrency: the engine's loop.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.event_names import is_single, key_of
 from actors.run import Run
@@ -54,8 +56,8 @@ class Showing:
         self._persister = core.persister
         self._wall_ns = wall_ns
         self._board: BoardWriter | None = None
-        self._held: list[Taken] = []
-        self._held_lsn = self._due_ns = self._others = 0
+        self._held: deque[tuple[int, list[Taken]]] = deque()
+        self._due_ns = self._others = self._finished = 0
         self._slots: dict[int, int] = {}
         self._reports: dict[tuple[int, int], int] = {}
         self._nodes: dict[int, list[int]] = {}
@@ -63,8 +65,11 @@ class Showing:
         self._outside: dict[int, Run] = {}
         self._ended: dict[int, Run] = {}
 
-    def begin(self, fd: int) -> None:
-        """Show what is known, now and from now on. Takes over the descriptor of the board, made by this program."""
+    def begin(self, fd: int | None) -> None:
+        """Show what is known, now and from now on, on the board of the program; None: it has none. Closes the
+        descriptor."""
+        if fd is None:
+            return
         self._board = board = BoardWriter(fd)
         board.sweep()
         self._book.moved = {}
@@ -78,23 +83,34 @@ class Showing:
 
     def turn(self, now_ns: int, *, idle: bool = False) -> bool:
         """Take and write what is due; `idle`: the engine is about to sleep. True: another turn is wanted at once."""
-        if not self._book.moved and not self._held:
+        moved = self._book.moved
+        if not moved:
             return False
-        durable = self._persister.durable_lsn
-        if self._held:
-            if self._held_lsn > durable:
-                return False
-            held, self._held = self._held, []
-            self._write(held, self._held_lsn)
-        if not self._book.moved or not (idle or now_ns >= self._due_ns):
+        if self._held or not (idle or now_ns >= self._due_ns):
             return False
         self._due_ns = now_ns + EVERY_NS
-        taken, lsn = self._take(), self._scheduler.lsn
-        if lsn <= durable:
-            self._write(taken, lsn)
+        if len(moved) <= RUNS_PER_TURN:
+            runs = list(moved.values())
+            moved.clear()
         else:
-            self._held, self._held_lsn = taken, lsn
-        return bool(idle and self._book.moved and not self._held)
+            runs = [moved.pop(no) for no in list(moved)[:RUNS_PER_TURN]]
+        self._take(run for run in runs if run.open or run.no in self._slots)
+        return bool(idle and moved and not self._held)
+
+    def before(self, effects: list[Any]) -> list[Any]:
+        """Take the runs that ended in this turn, so that their ends are shown before anybody is told of them. Returns
+        the effects that are carried out next."""
+        last = next(reversed(self._book.finished), 0) if self._slots else self._finished
+        if last != self._finished and (moved := self._book.moved):
+            self._finished = last
+            self._take(moved.pop(no) for no in [no for no, run in moved.items() if not run.open and no in self._slots])
+        return effects
+
+    def flush(self) -> None:
+        """Write what was taken and is durable by now."""
+        while self._held and self._held[0][0] <= self._persister.durable_lsn:
+            lsn, taken = self._held.popleft()
+            self._write(taken, lsn)
 
     def close(self) -> None:
         """Show nothing more; what was shown stays."""
@@ -103,19 +119,14 @@ class Showing:
             self._board.close()
             self._board = None
 
-    def _take(self) -> list[Taken]:
-        """What moved, the oldest first."""
-        moved = self._book.moved
-        assert moved is not None
+    def _take(self, runs: Iterable[Run]) -> None:
+        """The counts of these runs as they are now."""
         if self._book.reports:
             self._report()
-        if len(moved) <= RUNS_PER_TURN:
-            runs = list(moved.values())
-            moved.clear()
-        else:
-            runs = [moved.pop(no) for no in list(moved)[:RUNS_PER_TURN]]
-        slots = self._slots
-        return [(run, run.counts(), self._said_of(run)) for run in runs if run.open or run.no in slots]
+        taken = [(run, run.counts(), self._said_of(run)) for run in runs]
+        if taken:
+            self._held.append((self._scheduler.lsn, taken))
+            self.flush()
 
     def _said_of(self, run: Run) -> tuple[int, float, float, str] | None:
         """What the handler of a node that still runs reported last."""

@@ -20,17 +20,16 @@ class ProcessStarter:
     """An `EngineStarter` that makes processes.
 
     Args:
-        config: Handed to every engine as it is, see `RuntimeConfig.to_wire`.
-        folder_uuid: Identity of the state folder, by which others find the board.
+        config: Handed to every engine, see `RuntimeConfig.to_wire`; with the identity of the folder, by which others
+            find the board.
 
     Attributes:
         board: Where the engines show how far runs are; None where there can be none, and the engine is asked.
     """
 
-    def __init__(self, config: dict[str, Any], folder_uuid: str = "") -> None:
+    def __init__(self, config: dict[str, Any]) -> None:
         self._config = {**config, "sweeps": True}
         self._launcher = Launcher()
-        self._folder_uuid = folder_uuid
         self.board: BoardReader | None = None
         self._board_fd = -1
 
@@ -63,7 +62,7 @@ class ProcessStarter:
     def _make_board(self) -> None:
         """The board of all engines that are started from here; without one, they are asked."""
         with suppress(OSError):
-            self._board_fd = create_board(self._folder_uuid)
+            self._board_fd = create_board(self._config.get("folder_uuid", ""))
             self.board = BoardReader(self._board_fd)
         self._config["board"] = self.board is not None
 

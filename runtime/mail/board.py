@@ -96,7 +96,7 @@ def _key(what: str, run_id: str) -> int:
 
 
 def create_board(folder_uuid: str) -> int:
-    """Make an empty block for a state folder; returns its descriptor. Others find it by its name, see `folder_board`."""
+    """Make an empty block for a state folder; returns its descriptor. Others find it by its label: `folder_board`."""
     return create_block(BLOCK_BYTES, label=f"{LABEL}:{folder_uuid}")
 
 
@@ -197,6 +197,10 @@ class BoardReader:
     def lost(self) -> int:
         """Reports of handlers that are not here."""
         return int(self._words[LOST])
+
+    def written_ns(self) -> int:
+        """When something was last written, on the wall clock."""
+        return int(self._words[WRITTEN_NS])
 
     def run(self, run_id: str) -> BoardRow | None:
         """How far the run of a graph is; None when it is not shown."""

@@ -111,10 +111,31 @@ def test_what_is_shown_is_durable(shown: Shown) -> None:
     table.finish(1)
     assert not shown.idle()
     assert shown.run().counts[3] == 0
+    assert not shown.idle()
     table.disk_held = False
     table.write()
-    assert not shown.showing.turn(0)
+    assert shown.run().counts[3] == 0
+    shown.showing.flush()
     assert shown.run().counts[3] == 1
+
+
+def test_the_end_of_a_run_is_shown_as_soon_as_it_is_durable(shown: Shown) -> None:
+    """Before anybody is told of it, and however lately something was written."""
+    table = shown.table
+    table.graph([[], []])
+    table.graph([[], []])
+    shown.idle()
+    table.disk_held = True
+    table.finish(1, 2, 3)
+    effects = [object()]
+    assert shown.showing.before(effects) is effects
+    table.disk_held = False
+    while table.held:
+        table.write()
+    shown.showing.flush()
+    ends = [row.counts for row in shown.reader.rows()]
+    assert (0, 0, 0, 2, 0, 0, 0) in ends
+    assert (0, 0, 1, 1, 0, 0, 0) not in ends, "of the other one more is taken when it is time"
 
 
 def test_a_busy_engine_shows_now_and_then_and_an_idle_one_at_once(shown: Shown) -> None:

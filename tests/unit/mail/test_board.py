@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.mail import board as layout
-from runtime.mail.board import SLOTS, BoardReader, BoardRow, BoardWriter, create_board, run_key, task_key
 from runtime.mail.blocks import map_block
+from runtime.mail.board import SLOTS, BoardReader, BoardRow, BoardWriter, create_board, run_key, task_key
 from tests.unit.mail.forks import forked
 
 RACE_S = 0.2
