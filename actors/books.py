@@ -83,6 +83,20 @@ class RunBook:
         self._by_age: deque[int] = deque()  # numbers in order of submission; also some of runs that are gone
         self._ended_lsn: dict[int, int] = {}
         self._next_no = 1
+        self.moved: dict[int, Run] | None = None
+        """Runs whose counts may have changed since whoever shows them took them; None: nobody does."""
+        self.reports: dict[tuple[int, int], Run] = {}
+        """Nodes whose handlers said how far they are, since the same moment."""
+
+    def touch(self, run: Run) -> None:
+        """Nodes of this run are about to change their states, or did."""
+        if self.moved is not None:
+            self.moved[run.no] = run
+
+    def report(self, run: Run, node: int) -> None:
+        """A handler said how far this node is."""
+        if self.moved is not None:
+            self.moved[run.no] = self.reports[run.no, node] = run
 
     def session(self, name: str) -> Session:
         """The session of this name, made when new."""
@@ -130,6 +144,7 @@ class RunBook:
         session.seq_last = max(session.seq_last, seq_last)
         if run.rare.known_as and run.open:
             self.known[run.rare.known_as] = run
+        self.touch(run)
 
     def grew(self, count: int) -> None:
         """A live run got so many more nodes."""
@@ -167,6 +182,7 @@ class RunBook:
         """Move a run whose nodes all ended; False when it was moved before."""
         if self.live.pop(run.no, None) is None:
             return False
+        self.touch(run)
         if run.rare.known_as and self.known.get(run.rare.known_as) is run:
             del self.known[run.rare.known_as]
         self.nodes_live -= run.size

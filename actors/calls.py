@@ -82,6 +82,7 @@ def suspend(scheduler: Scheduler, message: msg.AttemptFailed) -> dict[str, Any] 
     times = (message.started_ns + offset, message.ended_ns + offset)
     scheduler.log(RecordType.LENT, orjson.dumps([run.no, node, scheduler.wall_ns, *times, message.pid]))
     queue(scheduler, run, enter(scheduler, run, node, *waiting))
+    scheduler.book.touch(run)
     if run.is_graph:
         scheduler.stirred[run.no] = run
     return None

@@ -80,6 +80,7 @@ def _cancel_and_log(scheduler: Scheduler, run: Run, node: int | None, by: str) -
 def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:
     """Cancel what waits, and tell so; returns the leased nodes, which must be stopped."""
     scheduler.giving.withdraw(run, node)
+    scheduler.book.touch(run)
     for waiting in where(run.state, BACKOFF) if node is None else (node,):
         timetable.disarm(scheduler, run, waiting)
     told = range(run.size) if node is None else (node,)

@@ -77,6 +77,7 @@ def go_on(scheduler: Scheduler) -> None:
     while waves and scheduler.wave_edges_left > 0:
         no, spreading = waves.popitem(last=False)
         run = spreading.run
+        scheduler.book.touch(run)
         if run.open:
             ready, skipped, scheduler.wave_edges_left = wave.advance(run, scheduler.wave_edges_left)
             spreading.skipped += skipped
@@ -96,6 +97,7 @@ def hasten(scheduler: Scheduler, run: Run) -> None:
     spreading = scheduler.waves.pop(run.no, None)
     if spreading is None:
         return
+    scheduler.book.touch(run)
     while run.wave and run.open:
         ready, skipped, _ = wave.advance(run, run.size)
         spreading.skipped += skipped

@@ -209,7 +209,8 @@ class EventFold(EventTeller):
                 self._tell("run.imported", run, data={"nodes": run.size})
 
     def _policy(self, record: Record) -> None:
-        self._tell("policy.changed", data=orjson.loads(record.payload)["policy"])
+        facts = orjson.loads(record.payload)
+        self._tell("policy.changed", cause=facts.get("cause", ""), data=facts["policy"])
         if self.folds:
             super()._policy(record)
 

@@ -25,7 +25,8 @@ def reason(core: EngineCore, scope: str, now_ns: int) -> str:
         return giving.guards.reason(name, now_ns)
     called = scope if name else f"{scope} (the default tenant)"
     if scope in giving.policy.paused:
-        return f"{called} is paused"
+        note = giving.policy.pauses.get(scope)
+        return f"{called} is paused" if note is None else f"{called} is paused {note}"
     limit = giving.policy.quotas.get(scope)
     if limit is not None:
         return f"{giving.quotas.held(scope):,} of {limit:,} places of {called} are taken{holders_text(core, scope)}"

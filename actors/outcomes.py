@@ -71,6 +71,7 @@ def _enter_results(scheduler: Scheduler, message: msg.Finished) -> None:
             for node, count, fresh in growth.attach_spawned(scheduler, run, nodes):
                 scheduler.note(run, node, "spawned", counted(count, "node"))
                 scheduler.queue(run, fresh)
+        scheduler.book.touch(run)
         if run.is_graph:
             scheduler.stirred[run.no] = run
         else:
@@ -171,6 +172,7 @@ def _back_off(
     due_wall = scheduler.wall_ns + delay
     run.own_rare().attempts[node] = attempt
     run.move(node, BACKOFF)
+    scheduler.book.touch(run)
     run.own_rare().backoff_until[node] = due_wall
     calls.forget_failed(run, node)
     scheduler.log_attempt(run, node, "retry", attempt, failure, message, due_wall)
@@ -206,6 +208,7 @@ def end(
     lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
     scheduler.note(run, node, ending, ending_words(attempt, failure) if message is not None else brief(failure))
     others = run.settle([node], state)
+    scheduler.book.touch(run)
     scheduler.tell_failures(run, (node,), lsn)
     scheduler.finish_if_over(run)
     if others:
@@ -242,6 +245,7 @@ def _leave(scheduler: Scheduler, run: Run, node: int) -> None:
 
 def _park(scheduler: Scheduler, run: Run, node: int, failure: dict[str, Any]) -> None:
     run.move(node, PARKED)
+    scheduler.book.touch(run)
     kind, why = run.kind(node), brief(failure)
     run.own_rare().parked[node] = why
     if scheduler.parking.park(kind.no, (run.no, node), scheduler.now_ns):
@@ -287,6 +291,7 @@ def on_returned(scheduler: Scheduler, message: msg.Returned) -> None:
     """Leases came back untouched: the nodes are ready again, before others, or at their end if their time is over."""
     guards.ended(scheduler, message.run, message.nodes, None)
     back = message.run.give_back(message.nodes)
+    scheduler.book.touch(message.run)
     for node in back:
         message.run.rare.give_up_spawned(node)
     stopped = [n for n in message.nodes if message.run.state[n] == CANCELLING]

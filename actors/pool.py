@@ -260,6 +260,7 @@ class WorkerPool:
         group = None if worker is None else worker.book.find(message.serial)
         for run, node in () if group is None else in_the_same_call(group, message.serial):
             run.own_rare().progress[node] = (message.done, message.total, message.text)
+            self._out.append(msg.Reported(run, node))
 
     def _on_logged(self, message: msg.WorkerLogged) -> None:
         worker = self.workers.get(message.worker)

@@ -82,6 +82,7 @@ def revive(scheduler: Scheduler, run: Run, roots: Sequence[int] | None, asker: s
     scheduler.queue(run, ready)
     if run.wave:
         consequences.begin(scheduler, run)
+    scheduler.book.touch(run)
     if run.is_graph:
         scheduler.stirred[run.no] = run
     return len(found)

@@ -140,6 +140,7 @@ class Scheduler:
         giving = self.giving
         for worker, run, kind, waiting, batch in giving.take(message, self.now_ns):
             nodes = run.lease(timetable.in_time(self, run, waiting))
+            self.book.touch(run)
             giving.unused(kind, len(waiting) - len(nodes))
             if nodes:
                 attempts = calls.attempts_of(run, nodes)
@@ -391,6 +392,7 @@ class Scheduler:
         msg.Returned: outcomes.on_returned,
         msg.LateResult: _on_late,
         msg.Noted: _on_noted,
+        msg.Reported: lambda self, message: self.book.report(message.run, message.node),
         msg.Told: _on_told,
         msg.TimePassed: _on_time,
         CheckpointTaken: on_taken,

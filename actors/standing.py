@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from actors.policy.pauses import cause_of
 from actors.policy.policy import Policy, node_types_in
 from actors.protocol.errors import CallerError, ConfigurationError, ProtocolError
 from actors.protocol.records import RecordType
@@ -76,19 +77,20 @@ class Standing:
         """Change and log. Raises ConfigurationError naming all problems; then nothing was changed."""
         if not isinstance(change, Mapping):
             raise ConfigurationError("scheduling: a change must be a dictionary")
-        policy = self.policy.changed(change)
+        policy = self.policy.changed(change, at_ns=scheduler.wall_ns)
         strange = sorted(node_types_in(change) - set(scheduler.ready))
         if strange:
             known = ", ".join(map(repr, sorted(scheduler.ready)))
             raise ConfigurationError(f"scheduling: no node type {', '.join(map(repr, strange))}; there are {known}")
         if policy != self.policy:
             self.policy = policy
-            self.log(scheduler)
+            self.log(scheduler, cause_of(change))
 
-    def log(self, scheduler: Scheduler) -> None:
-        """Write the record."""
+    def log(self, scheduler: Scheduler, cause: str = "") -> None:
+        """Write the record, with what changed, in words, where that is to be told."""
         both = {"policy": self.policy.to_json(), "given": self.given.to_json()}
-        self.lsn = scheduler.log(RecordType.POLICY, orjson.dumps(both))
+        told = {"cause": cause} if cause else {}
+        self.lsn = scheduler.log(RecordType.POLICY, orjson.dumps({**both, **told}))
 
     def kept(self, scheduler: Scheduler, floor: int, before: int) -> int:
         """The floor that keeps its record. It holds the floor back once; when it would again, it is written anew, and

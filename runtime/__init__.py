@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from runtime.storage.transfer import export_runs as export_runs
     from runtime.storage.transfer import import_runs as import_runs
     from runtime.subscription import Subscription as Subscription
+    from runtime.views import Progress as Progress
+    from runtime.views import RunProgress as RunProgress
 
 __all__ = [
     "Asked",
@@ -90,6 +92,7 @@ __all__ = [
     "NodeState",
     "NodeType",
     "Priority",
+    "Progress",
     "QueryRow",
     "QueryRows",
     "Rate",
@@ -97,6 +100,7 @@ __all__ = [
     "Retry",
     "RetryBudget",
     "RunHandle",
+    "RunProgress",
     "RunState",
     "Runtime",
     "ScaleFigures",
@@ -141,6 +145,7 @@ _HOME: Final = {
     "NodeState": "actors.protocol.states",
     "NodeType": "runtime.config",
     "Priority": "runtime.config",
+    "Progress": "runtime.views",
     "QueryRow": "runtime.sql.rows",
     "QueryRows": "runtime.sql.rows",
     "Rate": "runtime.scheduling",
@@ -148,6 +153,7 @@ _HOME: Final = {
     "Retry": "runtime.config",
     "RetryBudget": "runtime.protection",
     "RunHandle": "runtime.handle",
+    "RunProgress": "runtime.views",
     "RunState": "actors.protocol.states",
     "Runtime": "runtime.engine",
     "ScaleFigures": "runtime.host.scaling",

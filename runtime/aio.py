@@ -38,7 +38,7 @@ from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.host.scaling import OnScale
 from runtime.registry import TaskRegistry
-from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_entry, ask_policy
+from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_entry, ask_policy
 from runtime.views import Request, RunStatus
 
 A = TypeVar("A", bound=AsyncHandle)
@@ -233,28 +233,6 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncQueryCalls, AsyncSched
             What stands now.
         """
         return await self._scheduling(ask_entry("shares", priority, share))
-
-    async def pause(self, *scopes: str) -> SchedulingStatus:
-        """Start nothing more of these scopes until `resume`; see `runtime.engine.Runtime.pause`.
-
-        Args:
-            scopes: As for `set_quota`, "rate:api" (a rate key), and "schedule:nightly".
-
-        Returns:
-            What stands now.
-        """
-        return await self._scheduling(ask_change(pause=scopes))
-
-    async def resume(self, *scopes: str) -> SchedulingStatus:
-        """End pauses; see `runtime.engine.Runtime.resume`.
-
-        Args:
-            scopes: As they were paused.
-
-        Returns:
-            What stands now.
-        """
-        return await self._scheduling(ask_change(resume=scopes))
 
     async def set_priority(self, run: AsyncHandle | str, priority: Priority | str) -> bool:
         """Give a task or run another priority class; see `runtime.engine.Runtime.set_priority`.

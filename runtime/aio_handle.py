@@ -20,7 +20,7 @@ from runtime.config import Priority
 from runtime.handle_base import Handle, RunFacts, node_name, poll_intervals_s
 from runtime.host.client import EngineClient, read_answer
 from runtime.host.pending import ENDED, OPEN, VALUE, Pending, Query
-from runtime.views import NodeStatus, Output, Progress, ResultRow, RunStatus, StoryEvent
+from runtime.views import NodeStatus, Output, Progress, ResultRow, RunProgress, RunStatus, StoryEvent
 
 if TYPE_CHECKING:
     from runtime.flow import Node
@@ -154,9 +154,10 @@ class AsyncTaskHandle(AsyncHandle, Generic[R_co]):
         return views.read_nodes(await self._ask(views.ask_nodes(self.run_id)))[0]
 
     async def progress(self) -> Progress:
-        """What the handler reported last; 0 of 1, or 1 of 1, when it reports nothing."""
-        if self._state != OPEN:
-            return Progress(1, 1)
+        """What the handler reported last; as `runtime.handle.TaskHandle.progress`."""
+        found = self._reported()
+        if found is not None:
+            return found
         status = await self.status()
         return status.progress or Progress(float(status.done), 1)
 
@@ -237,10 +238,9 @@ class AsyncRunHandle(RunFacts, AsyncHandle):
         """
         return await rerun(self._client, self)
 
-    async def progress(self) -> Progress:
-        """Ended nodes of all nodes."""
-        counts = self._counts() or (await self.status()).counts
-        return Progress(counts.done, counts.total)
+    async def progress(self) -> RunProgress:
+        """How far the run has come; as `runtime.handle.RunHandle.progress`."""
+        return self._shown() or RunProgress((await self.status()).counts)
 
     async def node(self, name: Node[Any] | int | str) -> NodeStatus:
         """One node now, by itself, its id or its number. Raises MissingNode, UnknownRun."""

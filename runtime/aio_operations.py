@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from actors.protocol.errors import WaitTimeout
 from runtime import letters as asking
-from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, rerun
+from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, answer_of, rerun
 from runtime.aio_iterators import Pages
 from runtime.letters import DeadLetter, DeadLetterDetails
 from runtime.operations import DRAIN_LOOK_MAX_S, DRAIN_LOOK_S, still_there
-from runtime.scheduling import SchedulingStatus, ask_change
-from runtime.views import Request
+from runtime.scheduling import SchedulingStatus, ask_change, ask_pause
+from runtime.views import Progress, Request
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -104,19 +104,60 @@ class AsyncOperations:
         """
         return await rerun(self._client, run)
 
-    async def drain(self, *scopes: str, timeout: float | None = None) -> SchedulingStatus:
+    async def progress(self, run: AsyncTaskHandle[Any] | AsyncRunHandle | str) -> Progress:
+        """How far a run or task has come; see `runtime.operations.Operations.progress`.
+
+        Args:
+            run: Its handle, or the id of a run of any session.
+
+        Returns:
+            As the handle's `progress()`; of an id a `RunProgress`.
+        """
+        if not isinstance(run, str):
+            return await run.progress()
+        return await AsyncRunHandle(self._client, run, foreign=True).progress()
+
+    async def pause(self, *scopes: str, by: str | None = None, reason: str | None = None) -> SchedulingStatus:
+        """Start nothing more of these scopes until `resume`; see `runtime.operations.Operations.pause`.
+
+        Args:
+            scopes: As for `set_quota`, "rate:api" (a rate key), and "schedule:nightly".
+            by: Who pauses; None for this user and program.
+            reason: Why, in words.
+
+        Returns:
+            What stands now.
+        """
+        return SchedulingStatus.of(await self._answer_to(ask_pause(scopes, by, reason)))
+
+    async def resume(self, *scopes: str) -> SchedulingStatus:
+        """End pauses; see `runtime.operations.Operations.resume`.
+
+        Args:
+            scopes: As they were paused.
+
+        Returns:
+            What stands now.
+        """
+        return SchedulingStatus.of(await self._answer_to(ask_change(resume=scopes)))
+
+    async def drain(
+        self, *scopes: str, timeout: float | None = None, by: str | None = None, reason: str | None = None
+    ) -> SchedulingStatus:
         """Pause scopes, and wait until nothing of them runs; see `runtime.operations.Operations.drain`.
 
         Args:
             scopes: As for `pause`.
             timeout: Seconds; None waits as long as it takes.
+            by: As for `pause`.
+            reason: As for `pause`.
 
         Returns:
             What stands now.
         """
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
-        stands = SchedulingStatus.of(await self._answer_to(ask_change(pause=scopes)))
+        stands = await self.pause(*scopes, by=by, reason=reason)
         look_s, first = DRAIN_LOOK_S, True
         while held := (await self._answer_to(asking.ask_held(scopes, take_back=first)))["held"]:
             if deadline is not None and loop.time() >= deadline:

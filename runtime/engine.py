@@ -42,7 +42,7 @@ from runtime.progress import show_progress
 from runtime.query_calls import QueryCalls
 from runtime.registry import TaskRegistry
 from runtime.schedule_calls import ScheduleCalls
-from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_entry, ask_policy
+from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_entry, ask_policy
 from runtime.signals import SigtermGuard
 from runtime.storage.folder import UNNAMED, StateFolder
 from runtime.submitter import Submitter
@@ -292,29 +292,6 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
         """
         return self._scheduling(ask_entry("shares", priority, share))
 
-    def pause(self, *scopes: str) -> SchedulingStatus:
-        """Start nothing more of these scopes until `resume`, also after a restart. Otherwise as `set_quota`.
-
-        Args:
-            scopes: As for `set_quota`, "rate:api" (a rate key), and "schedule:nightly", whose due times then pass.
-                What runs goes on; submissions are taken and wait.
-
-        Returns:
-            What stands now.
-        """
-        return self._scheduling(ask_change(pause=scopes))
-
-    def resume(self, *scopes: str) -> SchedulingStatus:
-        """End pauses; a scope that is not paused stays so. Otherwise as `set_quota`.
-
-        Args:
-            scopes: As they were paused.
-
-        Returns:
-            What stands now.
-        """
-        return self._scheduling(ask_change(resume=scopes))
-
     def set_priority(self, run: SyncHandle | str, priority: Priority | str) -> bool:
         """Give a task or run another priority class; in force, and durable, when this returns.
 
@@ -381,7 +358,8 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     with StateFolder.open(config.state_dir, holder_pid=UNNAMED) as folder:
         blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
     session = f"{int(time.time()):x}{os.urandom(4).hex()}"
-    client = EngineClient(starter or ProcessStarter(config.to_wire()), session, blobs)
+    starter = starter or ProcessStarter({**config.to_wire(), "folder_uuid": str(folder.uuid)})
+    client = EngineClient(starter, session, blobs)
     client.scale_desk.on_scale = config.on_scale
     return client
 

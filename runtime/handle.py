@@ -17,8 +17,8 @@ from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun
 from actors.protocol.states import RunState
 from runtime import outcome, views
 from runtime.handle_base import RunFacts, SyncHandle, node_name, poll_intervals_s
-from runtime.host.pending import ENDED, OPEN, VALUE
-from runtime.views import NodeStatus, Output, Progress, RunStatus, StoryEvent
+from runtime.host.pending import ENDED, VALUE
+from runtime.views import NodeStatus, Output, Progress, RunProgress, RunStatus, StoryEvent
 
 if TYPE_CHECKING:
     from runtime.flow import Node
@@ -84,9 +84,14 @@ class TaskHandle(SyncHandle, Generic[R_co]):
         return views.read_nodes(self._ask(views.ask_nodes(self.run_id)))[0]
 
     def progress(self) -> Progress:
-        """What the handler reported last (`TaskContext.progress`); 0 of 1, or 1 of 1, when it reports nothing."""
-        if self._state != OPEN:
-            return Progress(1, 1)
+        """What the handler reported last (`TaskContext.progress`); 0 of 1, or 1 of 1, when it reports nothing.
+
+        Returns:
+            A snapshot, read from shared memory; the engine is asked only where more tasks report than it shows.
+        """
+        found = self._reported()
+        if found is not None:
+            return found
         status = self.status()
         return status.progress or Progress(float(status.done), 1)
 
@@ -284,10 +289,17 @@ class RunHandle(RunFacts, SyncHandle):
         """
         return rerun(self._client, self)
 
-    def progress(self) -> Progress:
-        """Ended nodes of all nodes. Cheap while the run is open: the engine reports ten times a second."""
-        counts = self._counts() or self.status().counts
-        return Progress(counts.done, counts.total)
+    def progress(self) -> RunProgress:
+        """How far the run has come: nodes by state, and what a handler of it reported last.
+
+        Returns:
+            A snapshot, read from shared memory in microseconds, also while the engine is busy or stopped. The engine is
+            asked where a run is not shown: it was submitted or has ended a moment ago, or more are open than are shown.
+
+        Raises:
+            UnknownRun: The engine no longer keeps it.
+        """
+        return self._shown() or RunProgress(self.status().counts)
 
     def node(self, name: Node[Any] | int | str) -> NodeView:
         """Look at one node.

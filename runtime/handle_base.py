@@ -20,7 +20,7 @@ from runtime import outcome, views
 from runtime.config import Priority
 from runtime.flow import Node
 from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, Numbered
-from runtime.views import Counts, Output, ResultRow, RunStatus, StoryEvent
+from runtime.views import Counts, Output, Progress, ResultRow, RunProgress, RunStatus, StoryEvent
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -64,6 +64,16 @@ class Handle(Numbered):
     def _late(self, timeout: float | None) -> WaitTimeout:
         return WaitTimeout(f"run {self.run_id} did not end within {timeout} s")
 
+    def _reported(self) -> Progress | None:
+        """What the handler of a task reported last; None where that must be asked for."""
+        board = self._client.board
+        if self._state != OPEN or board is None or not board.shows():
+            return Progress(1, 1) if self._state != OPEN else None
+        row = board.task(self.run_id)
+        if row is None:
+            return None if board.lost() else Progress(0.0, 1)
+        return Progress(row.done, row.total, row.text)
+
     def _when_done(self, call: Callable[[Any], object]) -> None:
         if not self._client.reader.add_hook(self, call):
             call(self)
@@ -84,12 +94,16 @@ class RunFacts(Handle):
             raise outcome.error_of_cell(self, self._client, self.run_id)
         return RunState(self._value[2])
 
-    def _counts(self) -> Counts | None:
-        """The latest counts that came by themselves."""
+    def _shown(self) -> RunProgress | None:
+        """How far the run is, found without asking: by its end, in shared memory, or in what the engine last said."""
         if self._state == ENDED:
-            return Counts(*self._value[3])
+            return RunProgress(Counts(*self._value[3]))
+        board = self._client.board
+        if self._state == OPEN and board is not None:
+            row = board.run(self.run_id)
+            return None if row is None else RunProgress(Counts(*row.counts), row.text)
         found = self._client.intake.counts.get(self.seq) if not self._foreign else None
-        return Counts(*found) if found else None
+        return RunProgress(Counts(*found)) if found else None
 
     def _saw(self, status: RunStatus) -> RunStatus:
         """An end that was missed is noted."""

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.protocol.errors import WaitTimeout
 from actors.protocol.words import counted
 from runtime import letters as asking
-from runtime.handle import RunHandle, rerun
+from runtime.handle import RunHandle, TaskHandle, rerun
 from runtime.handle_base import SyncHandle
 from runtime.letters import DeadLetter, DeadLetterDetails
-from runtime.scheduling import SchedulingStatus, ask_change
-from runtime.views import Request
+from runtime.scheduling import SchedulingStatus, ask_change, ask_pause
+from runtime.views import Progress, Request
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -156,13 +156,59 @@ class Operations:
         """
         return rerun(self._client, run)
 
-    def drain(self, *scopes: str, timeout: float | None = None) -> SchedulingStatus:
+    def progress(self, run: TaskHandle[Any] | RunHandle | str) -> Progress:
+        """How far a run or task has come, without asking the engine where that can be.
+
+        Args:
+            run: Its handle, or the id of a run of any session.
+
+        Returns:
+            As the handle's `progress()`; of an id a `RunProgress`.
+
+        Raises:
+            UnknownRun: The engine does not know it, or no longer keeps it.
+        """
+        if not isinstance(run, str):
+            return run.progress()
+        return RunHandle(self._client, run, foreign=True).progress()
+
+    def pause(self, *scopes: str, by: str | None = None, reason: str | None = None) -> SchedulingStatus:
+        """Start nothing more of these scopes until `resume`, also after a restart. Otherwise as `set_quota`.
+
+        Args:
+            scopes: As for `set_quota`, "rate:api" (a rate key), and "schedule:nightly", whose due times then pass.
+                What runs goes on; submissions are taken and wait.
+            by: Who pauses, for `why()`, the status and events; None for this user and program. Who paused a scope first
+                is kept, unless somebody gives a reason after that.
+            reason: Why, in words.
+
+        Returns:
+            What stands now.
+        """
+        return SchedulingStatus.of(self._answer_to(ask_pause(scopes, by, reason)))
+
+    def resume(self, *scopes: str) -> SchedulingStatus:
+        """End pauses; a scope that is not paused stays so. Otherwise as `set_quota`.
+
+        Args:
+            scopes: As they were paused.
+
+        Returns:
+            What stands now.
+        """
+        return SchedulingStatus.of(self._answer_to(ask_change(resume=scopes)))
+
+    def drain(
+        self, *scopes: str, timeout: float | None = None, by: str | None = None, reason: str | None = None
+    ) -> SchedulingStatus:
         """Pause scopes, and wait until nothing of them runs. What workers hold and did not start goes back to the
         queue; submissions are taken and wait. `resume` ends it.
 
         Args:
             scopes: As for `pause`.
             timeout: Seconds; None waits as long as it takes.
+            by: As for `pause`.
+            reason: As for `pause`.
 
         Returns:
             What stands now.
@@ -171,7 +217,7 @@ class Operations:
             WaitTimeout: Something still runs; the scopes stay paused. Otherwise as `pause`.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        stands = SchedulingStatus.of(self._answer_to(ask_change(pause=scopes)))
+        stands = self.pause(*scopes, by=by, reason=reason)
         gate, look_s, first = threading.Event(), DRAIN_LOOK_S, True
         while held := self._answer_to(asking.ask_held(scopes, take_back=first))["held"]:
             if deadline is not None and time.monotonic() >= deadline:

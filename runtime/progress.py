@@ -1,6 +1,6 @@
 """A progress bar for `Runtime.run`, on a terminal: with rich where it is installed, else one line that is written over.
 
-The bar shows what the engine reports by itself ten times a second; it asks nothing.
+The bar shows what the engine shows in shared memory, or reports by itself ten times a second; it asks nothing.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def show_progress(handle: RunHandle, name: str, deadline: float | None, wanted: 
                 handle.wait(REFRESH_S)
             except WaitTimeout:
                 pass
-            counts = handle._counts()
-            if counts is not None:
-                update(counts)
+            shown = handle._shown()
+            if shown is not None:
+                update(shown.counts)
 
 
 def _bar(name: str) -> AbstractContextManager[Update]:

@@ -6,11 +6,15 @@ Times are given in seconds here; in the engine they are integer nanoseconds. Wha
 
 from __future__ import annotations
 
+import getpass
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import float_info
 from typing import Any, Self
 
+from actors.policy.pauses import PauseNote, notes_of
 from actors.policy.policy import Policy, node_types_in
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
@@ -124,8 +128,9 @@ class Scheduling:
 class SchedulingStatus:
     """Who runs next, at one moment: as `Scheduling`, with what was changed at run time.
 
-    `paused` are the scopes of which nothing starts, sorted; `waiting` is how many tasks of each priority class are
-    ready and wait.
+    `paused` are the scopes of which nothing starts, sorted; `pauses` says of those who paused them, why and when
+    (`by`, `reason`, `at_ns` on the wall clock), where that was said; `waiting` is how many tasks of each priority class
+    are ready and wait.
     """
 
     quotas: Mapping[str, int]
@@ -135,6 +140,7 @@ class SchedulingStatus:
     ageing: float
     paused: tuple[str, ...]
     waiting: Mapping[str, int]
+    pauses: Mapping[str, PauseNote] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reply: Mapping[str, Any]) -> Self:
@@ -152,6 +158,7 @@ class SchedulingStatus:
             policy["ageing_ns"] / NS_PER_S,
             tuple(policy["paused"]),
             reply["waiting"],
+            notes_of(policy),
         )
 
 
@@ -168,6 +175,34 @@ def ask_change(**change: Any) -> tuple[str, dict[str, Any]]:
     """
     Policy().changed(change, new=True)
     return "policy", {"change": change}
+
+
+def ask_pause(scopes: Sequence[str], by: str | None, reason: str | None) -> tuple[str, dict[str, Any]]:
+    """The request of a pause.
+
+    Args:
+        scopes: Of what nothing is to start.
+        by: Who pauses; None for this user and program.
+        reason: Why; None where there is nothing to say.
+
+    Raises:
+        ConfigurationError: It is wrong whatever stands; all problems are named.
+    """
+    told = {"by": asker() if by is None and scopes else by, "reason": reason}
+    return ask_change(pause=scopes, **{name: value for name, value in told.items() if value is not None})
+
+
+def asker() -> str:
+    """Who asks, where nobody says it: the user, at the program's name or, where it has none, its pid."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError, ImportError):  # an id without an entry in the list of users
+        user = str(os.getuid())
+    path, name = os.path.split(sys.argv[0] if sys.argv else "")
+    if name == "__main__.py":
+        name = os.path.basename(path)
+    program = name.removesuffix(".py") if name.strip("-") not in ("", "c", "m") else f"pid {os.getpid()}"
+    return f"{user}@{program}".encode(errors="replace")[: limits.NAME_BYTES_MAX].decode(errors="ignore")
 
 
 def ask_entry(table: str, entry: str, value: Any) -> tuple[str, dict[str, Any]]:

@@ -60,6 +60,30 @@ class Progress(NamedTuple):
         return min(1.0, self.done / self.total) if self.total else 0.0
 
 
+class RunProgress(Progress):
+    """How far a run has come: `done` and `total` are nodes, `text` is what a handler of it reported last.
+
+    Attributes:
+        counts: Nodes by state. `running` are those that workers hold: they run there, or wait there to run next.
+    """
+
+    counts: Counts
+
+    def __new__(cls, counts: Counts, text: str = "") -> Self:
+        """Of counts.
+
+        Args:
+            counts: Nodes by state.
+            text: What a handler reported.
+        """
+        made = super().__new__(cls, counts.done, counts.total, text)
+        made.counts = counts
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.counts, self.text)
+
+
 class StoryEvent(NamedTuple):
     """One thing that happened to a run; `node` is None when it concerns the whole run.
 

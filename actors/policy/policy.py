@@ -5,10 +5,11 @@
      "weights": {"acme": 2.0},             tenant: turns that it gets for one of a tenant that has none here
      "quotas": {"key:printer": 1},         scope: nodes that are with workers at once
      "rates": {"api": [10.0, 5]},          rate key: [cost per second, cost at once after a pause]
-     "paused": ["tenant:acme"]}            scopes of which nothing starts
+     "paused": ["tenant:acme"],            scopes of which nothing starts
+     "pauses": [[by, reason, at_ns, ["tenant:acme"]]]}   who paused them, why and when, where that was said
 
 This is the form of the wire and of the log. A change has the same form, with what it touches only: None takes an entry
-away, and "pause" and "resume" list scopes in the place of "paused".
+away, and "pause" and "resume" list scopes in the place of "paused"; "by" and "reason" say who pauses, and why.
 
 Scopes: "class:low", "tenant:acme", "type:cpu" (a node type), "key:printer" (a concurrency key), "rate:api" (a rate key,
 which can be paused; how often it may is a rate and no quota), "schedule:nightly" (a schedule, which can be paused: it
@@ -26,6 +27,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.policy.pauses import Notes, noted, read_notes, rows_of
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.kinds import PRIORITIES
@@ -54,8 +56,8 @@ _BARE: Final = MappingProxyType(
 """Tables whose entries are bare names, with the scope that such a name has elsewhere."""
 _SHARES_SLACK: Final = 1e-9
 """What adding binary fractions may be off: 0.7 + 0.2 + 0.1 is the whole."""
-_KNOWN: Final = frozenset({*TABLES, "ageing_ns", "paused"})
-_CHANGES: Final = frozenset({*TABLES, "ageing_ns", "pause", "resume"})
+_KNOWN: Final = frozenset({*TABLES, "ageing_ns", "paused", "pauses"})
+_CHANGES: Final = frozenset({*TABLES, "ageing_ns", "by", "pause", "reason", "resume"})
 
 
 def _frozen() -> Mapping[str, Any]:
@@ -72,6 +74,7 @@ class Policy:
     quotas: Mapping[str, int] = field(default_factory=_frozen)
     rates: Rates = field(default_factory=_frozen)
     paused: frozenset[str] = frozenset()
+    pauses: Notes = field(default_factory=_frozen)
 
     @staticmethod
     def of(data: Mapping[str, Any], *, bounded: bool = True, new: bool = False) -> Policy:
@@ -91,14 +94,16 @@ class Policy:
         tables = {name: checks.table(name, data.get(name), removable=False) for name in TABLES}
         ageing_ns = checks.ageing(data.get("ageing_ns", limits.AGEING_NS))
         paused = checks.scopes("paused", data.get("paused", ()))
-        return _made(checks, tables, ageing_ns, paused, bounded=bounded)
+        notes = read_notes(checks.add, data.get("pauses", ()), paused)
+        return _made(checks, tables, ageing_ns, paused, notes, bounded=bounded)
 
-    def changed(self, change: Mapping[str, Any], *, new: bool = False) -> Policy:
+    def changed(self, change: Mapping[str, Any], *, new: bool = False, at_ns: int = 0) -> Policy:
         """This policy with a change.
 
         Args:
             change: As in the module.
             new: As for `of`.
+            at_ns: When it is made, on the wall clock.
 
         Raises:
             ConfigurationError: The change is wrong, or what would come of it; all problems are named.
@@ -110,9 +115,10 @@ class Policy:
             merged = {**getattr(self, name), **checks.table(name, change.get(name), removable=True)}
             tables[name] = {entry: value for entry, value in merged.items() if value is not None}
         ageing_ns = checks.ageing(change.get("ageing_ns", self.ageing_ns))
-        paused = self.paused | checks.scopes("pause", change.get("pause", ()))
-        paused -= checks.scopes("resume", change.get("resume", ()))
-        return _made(checks, tables, ageing_ns, paused)
+        started = checks.scopes("pause", change.get("pause", ()))
+        paused = (self.paused | started) - checks.scopes("resume", change.get("resume", ()))
+        notes = noted(checks.add, self.pauses, change, started, paused, at_ns)
+        return _made(checks, tables, ageing_ns, paused, notes)
 
     def rebased(self, before: Policy, now: Policy) -> Policy:
         """What was changed from `before`, kept over `now`: each entry for itself, and `now` wins where it differs from
@@ -121,7 +127,8 @@ class Policy:
         ageing_ns = self.ageing_ns if now.ageing_ns == before.ageing_ns else now.ageing_ns
         if sum(least for least, _ in tables["shares"].values()) > 1.0 + _SHARES_SLACK:
             tables["shares"] = dict(now.shares)
-        return _made(_Checks(), tables, ageing_ns, self.paused | now.paused, bounded=False)
+        paused = self.paused | now.paused
+        return _made(_Checks(), tables, ageing_ns, paused, {**now.pauses, **self.pauses}, bounded=False)
 
     def to_json(self) -> dict[str, Any]:
         """As in the module; `Policy.of` makes an equal one of it."""
@@ -132,6 +139,7 @@ class Policy:
             "quotas": dict(self.quotas),
             "rates": {name: list(rate) for name, rate in self.rates.items()},
             "paused": sorted(self.paused),
+            **({"pauses": rows_of(self.pauses)} if self.pauses else {}),
         }
 
 
@@ -160,15 +168,20 @@ def _made(
     tables: dict[str, dict[str, Any]],
     ageing_ns: int,
     paused: frozenset[str],
+    notes: Notes,
     *,
     bounded: bool = True,
 ) -> Policy:
     least = sum(share[0] for share in tables["shares"].values())
     checks.add(least <= 1.0 + _SHARES_SLACK, f"shares: together they keep {least:.0%} of the slots, over 100 %")
     checks.finish()
-    policy = Policy(**{name: MappingProxyType(tables[name]) for name in TABLES}, ageing_ns=ageing_ns, paused=paused)
-    size = len(orjson.dumps(policy.to_json())) if bounded else 0
-    checks.add(size <= limits.POLICY_BYTES_MAX, f"it takes {size:,} bytes, over {limits.POLICY_BYTES_MAX:,}")
+    frozen = {name: MappingProxyType(tables[name]) for name in TABLES}
+    policy = Policy(**frozen, ageing_ns=ageing_ns, paused=paused, pauses=MappingProxyType(dict(notes)))
+    if bounded:
+        data = policy.to_json()
+        said = len(orjson.dumps(data.pop("pauses", [])))
+        size = max(said, len(orjson.dumps(data)))
+        checks.add(size <= limits.POLICY_BYTES_MAX, f"it takes {size:,} bytes, over {limits.POLICY_BYTES_MAX:,}")
     checks.finish()
     return policy
 

@@ -49,6 +49,7 @@ class FormChange(NamedTuple):
 
 CHANGES: Final[tuple[FormChange, ...]] = (
     FormChange(2, RecordType.COMPLETED, "widened", "consecutive nodes may be written as their first"),
+    FormChange(3, RecordType.POLICY, "added", "who paused what, when and why, and in words what was changed"),
 )
 """In order of `since`."""
 

@@ -146,7 +146,8 @@ STORY_EVENTS_MAX: Final = 256
 """Events kept in memory for the story of one run."""
 POLICY_BYTES_MAX: Final = 256 * KIB
 """The policy (quotas, weights, rates, pauses) as JSON: some thousand tenants and keys with short names. It is a record
-of the log and an answer, so it stays below FRAME_BYTES_MAX."""
+of the log and an answer, so it stays below FRAME_BYTES_MAX; also with who paused what and why, which may take as much
+once more."""
 AGEING_NS: Final = 5_000_000_000
 """A priority class that waits so long gets a turn before the better ones: a person who watches a task of class low sees
 it move."""

@@ -348,6 +348,13 @@ class LateResult(NamedTuple):
     worker: int
 
 
+class Reported(NamedTuple):
+    """Pool to scheduler: a handler said how far it is; what it said stands in the run."""
+
+    run: Run
+    node: int
+
+
 class Noted(NamedTuple):
     """Pool to scheduler: a line for the story of a node."""
 

@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 
 LSN_FIRST: Final = 1
 """LSN of the first record of a log; 0 means "nothing yet"."""
-RECORD_VERSION: Final = 2
+RECORD_VERSION: Final = 3
 """Version of the payload forms, written into every record. A reader refuses a greater one.
 
-2: consecutive nodes of a COMPLETED record may be written as their first; see `actors.protocol.places`."""
+2: consecutive nodes of a COMPLETED record may be written as their first; see `actors.protocol.places`.
+3: a POLICY record may say who paused what, and why; see `actors.policy.pauses`."""
 
 
 class RecordType(IntEnum):

@@ -17,7 +17,7 @@ from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
 from runtime.cli.history_options import add_history
-from runtime.cli.operations_options import add_operations, not_negative
+from runtime.cli.operations_options import add_operations, add_who, not_negative
 from runtime.cli.query_options import add_query
 from runtime.cli.simulate_options import add_simulate
 
@@ -181,6 +181,8 @@ def _add_control(commands: Any) -> None:
             kind = _number if argument in NUMBERS else str
             name = argument.strip("_").upper()
             options.add_argument(argument, metavar=name, help=meaning, type=kind, nargs=several, default=1)
+        if command is _pause:
+            add_who(options)
         options.add_argument("--json", action="store_true", help="one JSON object instead of text")
         options.set_defaults(command=command)
 
@@ -305,7 +307,9 @@ def _change(arguments: argparse.Namespace, console: Console, change: dict[str, A
 
 
 def _pause(arguments: argparse.Namespace, console: Console) -> Exit:
-    return _change(arguments, console, {"pause": arguments.scope})
+    from runtime.scheduling import ask_pause  # lazy: each command loads what it needs
+
+    return _change(arguments, console, ask_pause(arguments.scope, arguments.by, arguments.reason)[1]["change"])
 
 
 def _resume(arguments: argparse.Namespace, console: Console) -> Exit:

@@ -7,10 +7,11 @@ nothing is changed: the folder's log is written by its owner only.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from actors.policy.pauses import Notes, notes_of
 from actors.policy.policy import Policy
 from actors.protocol.errors import EngineUnavailable
 from runtime.cli.console import Console
@@ -57,11 +58,16 @@ def engine_of(state: Path) -> Ask:
     return lambda what, args: command_socket.ask(path, what, args)
 
 
+def paused_lines(paused: Iterable[str], notes: Notes) -> list[str]:
+    """Paused scopes, each with who paused it, where that was said."""
+    return [f"{scope} {notes[scope]}" if scope in notes else scope for scope in paused]
+
+
 def policy_lines(answer: Mapping[str, Any]) -> list[str]:
     """What stands, as text."""
     policy = answer["policy"]
     parts = {
-        "paused": policy["paused"],
+        "paused": paused_lines(policy["paused"], notes_of(policy)),
         "quotas": [f"{scope} {limit:,}" for scope, limit in sorted(policy["quotas"].items())],
         "weights": [
             f"{tenant or '(default tenant)'} {weight:g}" for tenant, weight in sorted(policy["weights"].items())

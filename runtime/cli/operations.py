@@ -15,7 +15,6 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from actors import dead
-from actors.policy.policy import Policy
 from actors.protocol import messages as msg
 from actors.protocol.errors import EngineUnavailable, WaitTimeout
 from actors.protocol.words import counted
@@ -28,6 +27,7 @@ from runtime.letters import DeadLetter, ask_dead, ask_each, ask_held, ask_letter
 from runtime.mail.codec import Codec
 from runtime.mail.failure import exception_of
 from runtime.operations import DRAIN_LOOK_MAX_S, DRAIN_LOOK_S, still_there
+from runtime.scheduling import ask_pause
 from runtime.storage.folder import StateFolder
 from runtime.storage.recovery import read_runs
 from runtime.views import ask_priority, ask_why
@@ -166,7 +166,16 @@ def rerun(state: Path, run: str, console: Console, *, as_json: bool = False) -> 
     return Exit.OK
 
 
-def drain(state: Path, scopes: list[str], timeout: float | None, console: Console, *, as_json: bool = False) -> Exit:
+def drain(
+    state: Path,
+    scopes: list[str],
+    timeout: float | None,
+    console: Console,
+    *,
+    by: str | None = None,
+    reason: str | None = None,
+    as_json: bool = False,
+) -> Exit:
     """Pause scopes, and wait until nothing of them runs.
 
     Args:
@@ -174,16 +183,18 @@ def drain(state: Path, scopes: list[str], timeout: float | None, console: Consol
         scopes: Which.
         timeout: Seconds; None waits as long as it takes.
         console: Where to print.
+        by: Who pauses; None for this user and program.
+        reason: Why.
         as_json: One JSON object instead of text.
 
     Raises:
         WaitTimeout: Something still runs; the scopes stay paused. Otherwise as `pause`. Where the engine ends
             meanwhile, its program starts another one, which knows the pause: that is waited for.
     """
-    Policy().changed({"pause": scopes})
+    change = ask_pause(scopes, by, reason)
     deadline = None if timeout is None else time.monotonic() + timeout
     ask = engine_of(state)
-    stands = ask("policy", {"change": {"pause": scopes}})
+    stands = ask(*change)
     look_s, first = DRAIN_LOOK_S, True
     while held := _held(ask, scopes, take_back=first):
         if deadline is not None and time.monotonic() >= deadline:

@@ -53,12 +53,23 @@ def add_operations(commands: Any) -> None:
     drain.add_argument(
         "--timeout", type=not_negative, metavar="S", help="seconds to wait; the scopes stay paused after that"
     )
+    add_who(drain)
     priority = _add(commands, "priority", _priority, "give a run or task another priority class", NEEDS_ENGINE)
     priority.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     priority.add_argument("priority", metavar="CLASS", choices=PRIORITIES, help=", ".join(PRIORITIES))
     why = _add(commands, "why", _why, "say why a run, a task or a node does not run now", "Needs a running engine.")
     why.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     why.add_argument("node", nargs="?", metavar="NODE", help="id or number of a node")
+
+
+def add_who(options: Any) -> None:
+    """Add who pauses something, and why.
+
+    Args:
+        options: Those of a command that pauses.
+    """
+    options.add_argument("--by", metavar="WHO", help="who pauses, told by `why` and `status`; else user@program")
+    options.add_argument("--reason", metavar="TEXT", help="why, told by `why` and `status`")
 
 
 def _add(commands: Any, name: str, command: Callable[..., Exit], text: str, more: str) -> Any:
@@ -168,7 +179,15 @@ def _rerun(arguments: argparse.Namespace, console: Console) -> Exit:
 def _drain(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli import operations  # lazy: each command loads what it needs
 
-    return operations.drain(arguments.state, arguments.scope, arguments.timeout, console, as_json=arguments.json)
+    return operations.drain(
+        arguments.state,
+        arguments.scope,
+        arguments.timeout,
+        console,
+        by=arguments.by,
+        reason=arguments.reason,
+        as_json=arguments.json,
+    )
 
 
 def _priority(arguments: argparse.Namespace, console: Console) -> Exit:

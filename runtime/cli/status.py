@@ -1,7 +1,8 @@
 """`status`: what a state folder holds, read from its log. Reads only, with or without a running engine.
 
-It shows what is durable: beside a running engine that is a moment behind. The log tells of submissions and ends, not
-of starts, so that what runs counts as ready here; `status()` and `why()` of a handle know more.
+It shows what is durable. The log tells of submissions and ends, not of starts; what a running engine shows in shared
+memory says how far its runs are now, and what workers hold. Where that cannot be seen (see `host.folder_board`), what
+runs counts as ready; `status()` and `why()` of a handle know more.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from actors.policy.pauses import PauseNote
 from actors.protocol.words import counted
 from runtime.cli.console import Console
+from runtime.cli.control import paused_lines
 from runtime.cli.exits import Exit
 from runtime.cli.report import align, duration_text, time_text
+from runtime.host.folder_board import board_of_process
+from runtime.mail.board import BoardReader
 from runtime.storage.recovery import summarise
 from runtime.views import Counts
 
@@ -33,9 +38,34 @@ def show_status(state: Path, console: Console, *, as_json: bool = False) -> Exit
         console: Where to print.
         as_json: One JSON object instead of text.
     """
-    summary = summarise(str(state))
+    summary = with_board(summarise(str(state)))
     console.say(status_json(summary) if as_json else status_lines(state, summary))
     return Exit.OK
+
+
+def with_board(summary: dict[str, Any]) -> dict[str, Any]:
+    """The summary with what the engine that runs shows of its runs: their counts, `live`, and what handlers report.
+
+    Args:
+        summary: Of `summarise`.
+    """
+    pid = summary.get("owner_pid")
+    board = board_of_process(pid, summary["uuid"]) if pid else None
+    if board is None:
+        return summary
+    try:
+        summary["board_ns"] = board.written_ns()
+        summary["runs"] = [_with_row(run, board) if run["state"] == RUNNING else run for run in summary["runs"]]
+    finally:
+        board.close()
+    return summary
+
+
+def _with_row(run: dict[str, Any], board: BoardReader) -> dict[str, Any]:
+    row = board.run(run["run_id"]) or board.bundle(run["run_id"])
+    if row is None:
+        return run
+    return {**run, "counts": list(row.counts), "live": True, "progress": row.text}
 
 
 def status_json(summary: Mapping[str, Any]) -> str:
@@ -58,16 +88,21 @@ def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
     ]
     if open_runs and not pid:
         lines.append("               they go on when the folder is opened again")
-    elif open_runs:
-        lines.append("               what runs now counts as ready: the log tells of ends, not of starts")
+    elif any(not run.get("live") for run in open_runs):
+        which = "" if not any(run.get("live") for run in open_runs) else " where running is not known"
+        lines.append(f"               what runs now counts as ready{which}: the log tells of ends, not of starts")
     if paused := summary.get("paused"):
-        lines.append(f"paused         {', '.join(paused)}")
+        notes = {scope: PauseNote(**note) for scope, note in (summary.get("pauses") or {}).items()}
+        lines.append(f"paused         {('; ' if notes else ', ').join(paused_lines(paused, notes))}")
     if not runs:
         return lines
     ended = [run for run in runs if run["state"] != RUNNING]
     shown = [*open_runs, *ended][:RUNS_SHOWN_MAX]
-    header = ("run", "flow", "state", "nodes", "done", "failed", "ready", "pending", "submitted", "took")
-    lines += ["", *align([header, *map(_row, shown)], left=3)]
+    live = any(run.get("live") for run in shown)
+    running = ("running",) if live else ()
+    header = ("run", "flow", "state", "nodes", "done", "failed", *running, "ready", "pending", "submitted", "took")
+    lines += ["", *align([header, *(_row(run, live=live) for run in shown)], left=3)]
+    lines += [f"{run['run_id']}: {run['progress']}" for run in shown if run.get("progress")]
     if len(runs) > len(shown):
         lines.append(f"… and {len(runs) - len(shown):,} more; --json has them all")
     return lines
@@ -92,7 +127,8 @@ def bytes_text(size: int) -> str:
     return counted(size, "byte")
 
 
-def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(run: Mapping[str, Any], *, live: bool) -> tuple[str, ...]:
+    """The cells of a run; with `live` there is a column of what workers hold, as far as that is known."""
     counts = Counts(*run["counts"])
     created, ended = run.get("created_ns"), run.get("ended_ns")
     return (
@@ -102,7 +138,8 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
         f"{counts.total:,}",
         f"{counts.done:,}",
         f"{counts.failed:,}",
-        f"{counts.ready + counts.running:,}",
+        *((f"{counts.running:,}" if run.get("live") else "–",) if live else ()),
+        f"{counts.ready + (0 if run.get('live') else counts.running):,}",
         f"{counts.pending:,}",
         time_text(created),
         duration_text(ended - created) if created and ended else "–",

@@ -133,7 +133,7 @@ class EngineClient(Submissions):
         except BaseException:
             self._starter.stop()
             raise
-        self.link = self.reader.link
+        self.link, self.board = self.reader.link, getattr(self._starter, "board", None)
         try:
             with self.lock:
                 self._say_hello()

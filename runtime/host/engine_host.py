@@ -39,6 +39,7 @@ from runtime.host.observe import described, is_stopped, observed, running
 from runtime.host.output import open_output_pipe
 from runtime.host.outputs import Outputs
 from runtime.host.post import Post, WorkerPost
+from runtime.host.showing import Showing
 from runtime.host.teller import Teller
 from runtime.mail.blobs import BlobStore
 from runtime.mail.lease_table import LeaseTable
@@ -68,6 +69,7 @@ class EngineHost:
     ) -> None:
         self.loop = loop
         self.core = core
+        self.showing = Showing(core)
         self.stopped = loop.create_future()
         self.turns, self._cores = 0, cores()
         self._clock = WallClock()
@@ -101,6 +103,7 @@ class EngineHost:
     def close(self) -> None:
         """Flush the log and release everything but the face's link, in which there may be last words to be said."""
         self._log.close()
+        self.showing.close()
         self._checkpointing.close()
         for post in self._workers.values():
             post.close()
@@ -145,17 +148,16 @@ class EngineHost:
         if events or self.core.unfinished:
             self._carry_out(self.core.advance(events, now, self._clock.wall_ns(now)))
             self._send_leases()  # workers begin while the rest is logged and told
-            self._carry_out(self.core.commit())
+            self._carry_out(self.showing.before(self.core.commit()))
         for peer in (*self._workers.values(), self._face):
             if peer.backlog_bytes:
                 peer.flush()
-        if self._mail.watches_log:
-            self.teller.written(self.core.persister.written_lsn, self._mail)
+        self.teller.written(self.core.persister.written_lsn, self._mail)
         if self._face.clear:
             self._told_lsn = self.core.persister.durable_lsn
         self._mail.listen(intake_open=self.core.intake_open)
         more = self._events or self._mail.unfinished or self.core.unfinished or self._must_say_told()
-        if more or self._lingered() or not self._arm():
+        if self.showing.turn(now) or more or self._lingered() or self.showing.turn(now, idle=True) or not self._arm():
             return True
         self._armed_ns = time.monotonic_ns()
         if not (ORDERED_MACHINE or self._recheck_planned):
@@ -248,8 +250,7 @@ class EngineHost:
                 continue
             match said["did"]:
                 case "spawned":
-                    post = self._workers.get(said["worker"])
-                    if post is not None:
+                    if (post := self._workers.get(said["worker"])) is not None:
                         post.pid = said["pid"]
                     self._events.append(msg.WorkerStarted(said["worker"], said["pid"]))
                 case "exited":
@@ -297,8 +298,7 @@ class EngineHost:
         os.close(write_fd)
 
     def _ask_cancel(self, effect: fx.AskCancel) -> None:
-        post = self._workers.get(effect.worker)
-        if post is not None:
+        if (post := self._workers.get(effect.worker)) is not None:
             post.table.ask_cancel(effect.serial, effect.reason)
             post.send(b"C" + orjson.dumps([effect.serial, effect.reason]), control=True)
             self._starter.kill(effect.worker, signal.SIGUSR1)
@@ -324,8 +324,7 @@ class EngineHost:
         self._starter.kill(effect.worker, number, number == signal.SIGKILL)
 
     def _lease(self, effect: fx.LeaseWork) -> None:
-        post = self._workers.get(effect.worker)
-        if post is not None:
+        if (post := self._workers.get(effect.worker)) is not None:
             if not post.leases:
                 self._leased.append(post)
             post.lease(effect)
@@ -333,6 +332,7 @@ class EngineHost:
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Sequence[Any]) -> None:
+        self.showing.flush()
         for effect in effects:
             self._does[type(effect)](self, effect)
         self.teller.send()

@@ -57,9 +57,10 @@ SWITCH_S: Final = 0.0005
 
 def run(config: dict[str, Any], fds: list[int], spawner: socket.socket) -> None:
     """Serve. Returns when the engine was stopped; raises nothing that the face was not told."""
+    board = fds.pop() if config.get("board") else None
     face = Link(LinkEnds.from_fds(fds), "b")
     try:
-        code = _serve(config, face, WorkerStarter(spawner))
+        code = _serve(config, face, WorkerStarter(spawner), board)
     except MainspringError as refused:
         _say(face, refused)
         if refused.family == "bug":
@@ -82,7 +83,7 @@ def _say(face: Link, error: MainspringError) -> None:
     face.send(b"Y" + orjson.dumps([wire["message"], wire["code"], wire["args"]]), control=True)
 
 
-def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
+def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: int | None) -> int:
     holder = config.get("face_pid") or os.getpid()
     with StateFolder.open(config["state_dir"], holder_pid=holder) as folder:
         leftovers.take_over(folder.path)
@@ -108,9 +109,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
         runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
         known = {name for run in runs for name in folders(run)}
-        if config.get(
-            "sweeps", True
-        ):  # the submissions of a program that goes on have files of which we do not know yet
+        if config.get("sweeps", True):  # submissions of a program that goes on have files of which nothing is known yet
             blobs.sweep(known.__contains__)
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
         recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn}
@@ -129,6 +128,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter) -> int:
 
         host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path)
         loop.set_exception_handler(partial(_fail, host))
+        host.showing.begin(board)
         desk = CommandDesk(loop, folder.path, host.take_event, host.teller)
         try:
             host.begin(effects)

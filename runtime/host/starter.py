@@ -6,10 +6,13 @@ Purpose: one place that knows how a launcher, a link and the engine's settings g
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from typing import Any
 
 from runtime.host.launch import Launcher
 from runtime.host.refusals import unavailable
+from runtime.mail.board import BoardReader, create_board
 from runtime.mail.link import LinkEnds, create_link
 
 
@@ -17,12 +20,18 @@ class ProcessStarter:
     """An `EngineStarter` that makes processes.
 
     Args:
-        config: Handed to every engine as it is, see `RuntimeConfig.to_wire`.
+        config: Handed to every engine, see `RuntimeConfig.to_wire`; with the identity of the folder, by which others
+            find the board.
+
+    Attributes:
+        board: Where the engines show how far runs are; None where there can be none, and the engine is asked.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._config = {**config, "sweeps": True}
         self._launcher = Launcher()
+        self.board: BoardReader | None = None
+        self._board_fd = -1
 
     @property
     def pid(self) -> int:
@@ -31,6 +40,8 @@ class ProcessStarter:
 
     def start(self) -> LinkEnds:
         """Start an engine, and a spawner if there is none. Raises EngineUnavailable."""
+        if self.board is None:
+            self._make_board()
         try:
             if self._launcher.fileno() < 0:
                 self._launcher.stop()
@@ -40,12 +51,20 @@ class ProcessStarter:
         except (OSError, RuntimeError) as refused:  # RuntimeError: since Python 3.12, while the interpreter ends
             raise unavailable("an engine cannot be started", refused) from refused
         try:
-            self._launcher.start_engine(self._config, ends.fds())
+            board = [self._board_fd] if self.board is not None else []
+            self._launcher.start_engine(self._config, [*ends.fds(), *board])
         except BaseException:
             ends.close()
             raise
         self._config = {**self._config, "sweeps": False}  # from now on the program may have files on their way
         return ends
+
+    def _make_board(self) -> None:
+        """The board of all engines that are started from here; without one, they are asked."""
+        with suppress(OSError):
+            self._board_fd = create_board(self._config.get("folder_uuid", ""))
+            self.board = BoardReader(self._board_fd)
+        self._config["board"] = self.board is not None
 
     def fileno(self) -> int:
         """Descriptor that is readable when there is news."""
@@ -58,3 +77,8 @@ class ProcessStarter:
     def stop(self) -> None:
         """End everything."""
         self._launcher.stop()
+        if self.board is not None:
+            self.board.close()
+        if self._board_fd >= 0:
+            os.close(self._board_fd)
+            self._board_fd = -1

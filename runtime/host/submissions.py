@@ -24,6 +24,7 @@ from runtime.host.outbox import Outbox
 from runtime.host.pending import ERROR, VALUE, AckWait, MapChunk, Numbered, Pending, Query
 from runtime.host.questions import encode_question
 from runtime.mail.blobs import BlobStore
+from runtime.mail.board import BoardReader
 from runtime.mail.codec import Codec
 from runtime.mail.link import Link
 
@@ -41,10 +42,12 @@ class Submissions:
         trouble: Why nothing can be submitted now (the disk is full); passes.
         closing: The end has begun; what was submitted is still waited for.
         closed: The link is gone.
+        board: Where the engine shows how far runs are; None where there is none.
         kinds_from: Numbers of kinds below this are not to be used any more: `define` gives another one.
     """
 
     link: Link
+    board: BoardReader | None = None
 
     def __init__(self, session: str, blobs: BlobStore | None) -> None:
         self.session = session

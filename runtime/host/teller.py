@@ -71,6 +71,8 @@ class Teller:
     def written(self, lsn: int, mail: FaceMail) -> None:
         """Say how far the log is written, durable where that is promised, to who watches it: the latest counts, so a
         face that does not read is told when it does."""
+        if not mail.watches_log:
+            return
         if (mail.asks_log or lsn > self._written_said) and not self._face.backlog_bytes:
             mail.asks_log, self._written_said = False, lsn
             self._face.send(b"L%d" % lsn, control=True)

@@ -33,7 +33,8 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Returns:
         `runs` (latest first; `run_id`, `name`, `state`, `counts`, `paused`: how many of what is ready a pause holds
-        back, `created_ns`, `ended_ns`), `paused` (scopes), `owner_pid` (None when no engine runs), `durability` of the
+        back, `created_ns`, `ended_ns`), `paused` (scopes), `pauses` (of those, who paused them: `by`, `reason`,
+        `at_ns`), `uuid` of the folder, `owner_pid` (None when no engine runs), `durability` of the
         latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`, and `checkpoint_lsn`:
         records up to there are in the checkpoint and not counted; 0 when there is none).
 
@@ -44,11 +45,14 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
     with StateFolder.open(path, create=False, owner=False) as folder:
         scheduler, replay, report = _read(folder)
         scheduler.standing.settle(scheduler)
-        book, paused = scheduler.book, scheduler.standing.policy.paused
+        book, policy = scheduler.book, scheduler.standing.policy
+        paused = policy.paused
         runs = sorted((*book.live.values(), *book.finished.values()), key=lambda run: run.no, reverse=True)
         return {
             "runs": [_row(run, scheduler.ended_ns.get(run.no), paused) for run in runs],
             "paused": sorted(paused),
+            "pauses": {scope: policy.pauses[scope]._asdict() for scope in sorted(policy.pauses)},
+            "uuid": str(folder.uuid),
             "owner_pid": folder.owner_pid(),
             "durability": replay.opened.get("durability"),
             "log": {

@@ -1,6 +1,6 @@
 """Makes the state folder that a version leaves behind, for later versions to open.
 
-    python -m tests.compat.make_log tests/compat/log_v2
+    python -m tests.compat.make_log tests/compat/log_v3
 
 Run it once, when a format is released, and never again for that folder: what matters is that *old* bytes still open.
 The folder holds every record type, two segments, a stretch that salvage gave up, an orderly close, and a torn tail.

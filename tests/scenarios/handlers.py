@@ -70,6 +70,13 @@ def hold(path: str, word: str, gate: str) -> str:
     return word
 
 
+def report_and_hold(done: float, total: float, text: str, gate: str, context: TaskContext) -> str:
+    """Say how far it is, wait for the gate."""
+    context.progress(done, total, text)
+    wait_for(gate)
+    return text
+
+
 def first_holds(path: str, word: str) -> int:
     """The first attempt never ends by itself, the second does at once. Returns its pid."""
     if not _noted_before(path, word):

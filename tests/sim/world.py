@@ -34,6 +34,7 @@ from tests.sim.clock import Clock, Queue
 from tests.sim.disk import FakeDisk
 from tests.sim.oracle import Oracle
 from tests.sim.scaling import Adviser, check_sizes, elasticity
+from tests.sim.shown import Shown
 from tests.sim.user import User
 from tests.sim.workers import Chances, FakeWorker, Lease
 
@@ -165,6 +166,7 @@ class World:
         _, effects = replay.finish(self.clock.now_ns, self.clock.wall_ns, {"pid": self.incarnation}, report.next_lsn)
         self.oracle.recovered(scheduler, self.user)
         self.core = EngineCore(scheduler, persister, self.node_types)
+        self.shown = Shown(scheduler.book)
         self._wake_ns = 0
         self._turn_asked = False
         self._to_user = Queue(self.clock, self.user.receive)
@@ -208,6 +210,7 @@ class World:
         self.core.check_invariants()
         self.oracle.check_scheduler(self.core, self.user)
         check_sizes(self.core)
+        self.shown.check()
         self.user.planner.check(self.core)
         if self.core.unfinished and not self._turn_asked:
             self._turn_asked = True

@@ -43,6 +43,17 @@ def test_single_tasks_are_runs_of_their_own() -> None:
     ]
 
 
+def test_a_change_of_the_policy_is_told_with_who_paused_what() -> None:
+    rig = Rig()
+    rig.ask("policy", change={"pause": ["tenant:t"], "by": "ann", "reason": "fire"})
+    rig.ask("policy", change={"quotas": {"key:a": 1}})
+    first, second = events_of(rig.records, frozenset({"policy.changed"}))
+    assert first.cause == "tenant:t paused by ann: fire"
+    assert first.data is not None
+    assert first.data["pauses"] == [["ann", "fire", rig.core.scheduler.policy.pauses["tenant:t"].at_ns, ["tenant:t"]]]
+    assert second.cause == ""
+
+
 def test_what_follows_from_a_failure_is_told_with_its_cause() -> None:
     rig = Rig()
     rig.submit_graph([[], [0], [1], []])

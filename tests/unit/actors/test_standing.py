@@ -79,6 +79,26 @@ def test_a_change_holds_over_restarts() -> None:
         assert policy.paused == {"tenant:t", "type:default"}
 
 
+def test_who_paused_what_holds_over_restarts_and_is_told_as_the_cause() -> None:
+    rig = Rig(wall_ns=50)
+    rig.ask("policy", change={"pause": ["tenant:t"], "by": "ann", "reason": "fire"})
+    noted = rig.core.scheduler.policy.pauses
+    assert 50 < noted["tenant:t"].at_ns <= rig.wall_ns
+    for _ in range(2):
+        assert reopened(rig.records).policy.pauses == noted
+    (record,) = (record for record in rig.records if record.type == RecordType.POLICY)
+    assert orjson.loads(record.payload)["cause"] == "tenant:t paused by ann: fire"
+    logged = len(policies(rig.records))
+    rig.ask("policy", change={"pause": ["tenant:t"], "by": "bob"})
+    assert len(policies(rig.records)) == logged, "it was paused, and still is"
+
+
+def test_a_record_of_before_there_were_notes_is_read() -> None:
+    payload = orjson.dumps({"policy": {"paused": ["tenant:t"]}, "given": {}})
+    policy = reopened([Record(1, RecordType.POLICY, payload)]).policy
+    assert (policy.paused, policy.pauses) == ({"tenant:t"}, {})
+
+
 def test_the_programs_new_setting_counts_for_its_entry_and_goes_on_to_count() -> None:
     given = {"quotas": {"key:a": 1, "key:b": 1}}
     rig = Rig(scheduler=Scheduler(["default"], policy=given))

@@ -115,6 +115,14 @@ def test_what_would_not_start_is_told_while_no_worker_has_room(
     assert rig.ask("why", run="s-3")["text"] == f"it is held back: {reason}"
 
 
+def test_who_paused_it_is_told() -> None:
+    rig = rig_with({})
+    rig.ask("policy", change={"pause": ["tenant:acme"], "by": "ann@shop", "reason": "stock-taking"})
+    submit(rig, 3, tenant="acme")
+    said = "it is held back: tenant:acme is paused by ann@shop since 1970-01-01 00:00:00 UTC (stock-taking)"
+    assert rig.ask("why", run="s-3")["text"] == said
+
+
 def test_a_used_up_rate_is_told_while_no_worker_has_room() -> None:
     rig = rig_with({"rates": {"api": [0.5, 1]}})
     submit(rig, 3, rate_key="api")

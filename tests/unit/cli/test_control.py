@@ -13,6 +13,7 @@ from runtime import NodeType, Rate, Runtime, Scheduling, Share
 from runtime.cli import main
 from runtime.cli.control import policy_lines
 from runtime.cli.exits import Exit
+from runtime.scheduling import asker
 from runtime.storage.folder import StateFolder
 
 
@@ -23,6 +24,11 @@ def test_a_running_engine_is_changed_from_outside(tmp_path: Path, capsys: pytest
     with Runtime(state, scheduling=Scheduling(weights={"acme": 3}), **options) as rt:  # type: ignore[arg-type]
         assert main(["pause", str(state), "tenant:acme", "class:low"]) == Exit.OK
         assert rt.scheduling().paused == ("class:low", "tenant:acme")
+        assert rt.scheduling().pauses["class:low"].by == asker()
+        assert main(["pause", str(state), "class:low", "--by", "ann", "--reason", "fire"]) == Exit.OK
+        assert rt.scheduling().pauses["class:low"][:2] == ("ann", "fire")
+        assert "class:low by ann since" in capsys.readouterr().out
+        assert main(["pause", str(state), "class:low", "--by", ""]) == Exit.USAGE
         assert main(["resume", str(state), "class:low"]) == Exit.OK
         assert main(["quota", str(state), "key:printer", "2"]) == Exit.OK
         assert main(["weight", str(state), "acme", "none"]) == Exit.OK

@@ -110,7 +110,7 @@ def test_a_scope_is_drained_and_says_why(tmp_path: Path, capsys: pytest.CaptureF
         assert main(["why", str(state), running.run_id]) == Exit.OK
         assert capsys.readouterr().out.startswith("it runs at worker")
         assert main(["why", str(state), held.run_id, "--json"]) == Exit.OK
-        assert "tenant:acme is paused" in json.loads(capsys.readouterr().out)["text"]
+        assert "tenant:acme is paused by" in json.loads(capsys.readouterr().out)["text"]
         assert main(["why", str(state), held.run_id, "other"]) == Exit.USAGE
         assert "name a node by the id" in capsys.readouterr().err
         assert main(["priority", str(state), held.run_id, "high"]) == Exit.OK

@@ -53,6 +53,21 @@ def test_what_waits_for_the_end_of_a_pause_is_not_called_running() -> None:
     lines = status_lines(Path("/state"), summary(*rows, paused=["class:low", "tenant:acme"]))
     assert "paused         class:low, tenant:acme" in lines
     assert [line.split()[2] for line in lines[-3:]] == ["paused", "running", "running"], "all that is ready, or not all"
+    notes = {"tenant:acme": {"by": "ann", "reason": "fire", "at_ns": 0}}
+    lines = status_lines(Path("/state"), summary(*rows, paused=["class:low", "tenant:acme"], pauses=notes))
+    assert "paused         class:low; tenant:acme by ann since 1970-01-01 00:00:00 UTC (fire)" in lines
+
+
+def test_what_an_engine_shows_of_its_runs_has_a_column() -> None:
+    shown = run(2, "running", live=True, progress="load: 3 of 4")
+    lines = status_lines(Path("/state"), summary(run(1, "running"), shown, owner_pid=77))
+    header, first, second, report = lines[-4:]
+    assert header.split()[3:9] == ["nodes", "done", "failed", "running", "ready", "pending"]
+    assert first.split()[3:9] == ["15", "9", "5", "–", "5", "1"]
+    assert second.split()[3:9] == ["15", "9", "5", "3", "2", "1"]
+    assert report == "r2: load: 3 of 4"
+    assert any("ready where running is not known" in line for line in lines)
+    assert not any("not of starts" in line for line in status_lines(Path("/s"), summary(shown, owner_pid=77)))
 
 
 @pytest.mark.slow

@@ -16,6 +16,9 @@ class Launched:
     def fileno(self) -> int:
         return 0
 
+    def stop(self) -> None:
+        """Nothing was started."""
+
     def start_engine(self, config: dict[str, Any], fds: list[int]) -> None:
         self.configs.append(config)
 
@@ -27,3 +30,4 @@ def test_only_the_first_engine_of_a_program_removes_files_that_no_run_names() ->
     for _ in range(3):
         starter.start().close()
     assert [config["sweeps"] for config in launched.configs] == [True, False, False]
+    starter.stop()

@@ -89,7 +89,7 @@ def test_a_step_in_size_is_told_at_once_with_its_reason() -> None:
 
 def test_how_far_the_log_is_written_is_said_when_it_changed_or_was_asked() -> None:
     told, heard = teller()
-    mail = SimpleNamespace(asks_log=True)
+    mail = SimpleNamespace(asks_log=True, watches_log=True)
     for lsn in (5, 5, 6):
         told.written(lsn, mail)  # type: ignore[arg-type]
     heard.backlog_bytes = 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import pytest
 
@@ -16,7 +18,8 @@ from runtime.errors import (
     UnknownRun,
     WaitTimeout,
 )
-from runtime.views import Progress
+from runtime.mail.board import BoardReader, BoardRow, BoardWriter, create_board, run_key, task_key
+from runtime.views import Counts, Progress, RunProgress
 from tests.unit.runtime import handlers
 from tests.unit.runtime.handlers import add_one, fail, gather, skip, through_gate, total
 
@@ -120,6 +123,73 @@ def test_tables_and_counts(rt: Runtime) -> None:
     assert run.progress() == Progress(4, 4)
     assert "run succeeded" in [event.event for event in run.story()]
     assert run.why() == "it ended: succeeded"
+
+
+@pytest.fixture
+def board(rt: Runtime) -> Iterator[BoardWriter]:
+    """What an engine would show to the runtime."""
+    fd = create_board("uuid")
+    writer, rt._client.board = BoardWriter(os.dup(fd)), BoardReader(fd)
+    writer.sweep()
+    writer.begin()
+    yield writer
+    rt._client.board.close()
+    writer.close()
+    os.close(fd)
+
+
+def unasked(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> NoReturn:
+        raise AssertionError("the engine was asked")
+
+    monkeypatch.setattr(rt._client, "ask", asked)
+
+
+def test_progress_of_a_run_is_read_where_the_engine_shows_it(
+    rt: Runtime, board: BoardWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = Flow("gated")
+    flow.add(through_gate, 1)
+    run = rt.submit(flow)
+    assert run.progress() == Progress(0, 1), "it is not shown, so it is asked for"
+    slot = board.place(run_key(run.run_id), BoardRow(1, (1, 0, 2, 3, 0, 0, 0), 1, 1, 0, 1.0, 2.0, "half"))
+    unasked(rt, monkeypatch)
+    for found in (run.progress(), rt.progress(run), rt.progress(run.run_id)):
+        assert found == Progress(3, 6, "half")
+        assert isinstance(found, RunProgress)
+        assert found.counts == Counts(pending=1, running=2, succeeded=3)
+    board.release(slot)
+    with pytest.raises(AssertionError, match="was asked"):
+        run.progress()
+    monkeypatch.undo()
+    handlers.GATE.set()
+    run.wait(10)
+    unasked(rt, monkeypatch)
+    assert run.progress() == Progress(1, 1), "the end says it"
+
+
+def test_progress_of_a_task_is_read_where_the_engine_shows_it(
+    rt: Runtime, board: BoardWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = rt.submit(through_gate, 1)
+    unasked(rt, monkeypatch)
+    assert rt.progress(task) == Progress(0, 1), "it would be shown if it had reported something"
+    board.place(task_key(task.run_id), BoardRow(1, (0,) * 7, 1, 1, 0, 1.0, 4.0, "quarter"))
+    assert task.progress() == Progress(1, 4, "quarter")
+    monkeypatch.undo()
+    other = rt.submit(through_gate, 1)
+    board.lost()
+    assert other.progress() == Progress(0, 1)
+    unasked(rt, monkeypatch)
+    with pytest.raises(AssertionError, match="was asked"):
+        other.progress()
+
+
+def test_a_board_that_shows_nothing_is_not_believed(rt: Runtime, board: BoardWriter) -> None:
+    task = rt.submit(through_gate, 1)
+    run = rt.submit(diamond())
+    board.sweep()
+    assert (task.progress(), run.progress().total) == (Progress(0, 1), 4)
 
 
 def test_a_node_by_itself(rt: Runtime) -> None:

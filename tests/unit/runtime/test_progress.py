@@ -10,7 +10,7 @@ import pytest
 
 from runtime.errors import WaitTimeout
 from runtime.progress import show_progress
-from runtime.views import Counts
+from runtime.views import Counts, RunProgress
 
 
 class Run:
@@ -27,8 +27,10 @@ class Run:
         if not self.done():
             raise WaitTimeout("not yet")
 
-    def _counts(self) -> Counts | None:
-        return None if self.looks == 1 else Counts(succeeded=self.looks, failed=1, pending=3 - self.looks)
+    def _shown(self) -> RunProgress | None:
+        if self.looks == 1:
+            return None
+        return RunProgress(Counts(succeeded=self.looks, failed=1, pending=3 - self.looks))
 
 
 def shown(capsys: pytest.CaptureFixture[str], wanted: bool | None, deadline: float | None = None) -> tuple[Any, str]:

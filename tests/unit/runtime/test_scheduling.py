@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,12 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.protocol import limits
 from actors.protocol.kinds import Kind
-from runtime import AsyncRuntime, Flow, NodeType, Rate, Retry, Runtime, Scheduling, SchedulingStatus, Share
+from runtime import AsyncRuntime, Flow, NodeType, Rate, Retry, Runtime, Scheduling, SchedulingStatus, Share, scheduling
 from runtime.config import RuntimeConfig
 from runtime.errors import ConfigurationError, MainspringError
+from runtime.scheduling import asker
 from runtime.testing import InlineStarter, inline_runtime
 from tests.unit.runtime import handlers
 from tests.unit.runtime.handlers import add_one
@@ -202,6 +206,40 @@ def test_a_change_survives_the_engine_and_the_program(state_dir: Path) -> None:
         stands = rt.scheduling()
     assert stands.quotas == {"key:a": 7, "key:b": 2}
     assert stands.paused == ("tenant:acme",)
+
+
+def test_who_pauses_is_noted_and_told(rt: Runtime) -> None:
+    stands = rt.pause("tenant:acme", by="ann", reason="fire")
+    assert stands.pauses["tenant:acme"][:2] == ("ann", "fire")
+    assert rt.pause("tenant:b").pauses["tenant:b"].by == asker()
+    assert rt.drain("tenant:c", by="bob", reason="update").pauses["tenant:c"][:2] == ("bob", "update")
+    assert rt.resume("tenant:acme", "tenant:b", "tenant:c").pauses == {}
+    assert rt.pause() == rt.scheduling(), "nothing is paused, so nobody is noted"
+    with pytest.raises(ConfigurationError, match="by must be"):
+        rt.pause("tenant:acme", by="")
+
+
+def test_who_asks_is_the_user_and_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling.getpass, "getuser", lambda: "ann")
+    pid = f"pid {os.getpid()}"
+    for argv, name in (
+        (["/shop/nightly.py"], "nightly"),
+        (["/opt/runtime/__main__.py", "x"], "runtime"),
+        (["mainspring"], "mainspring"),
+        ([""], pid),
+        (["-c"], pid),
+        ([], pid),
+    ):
+        monkeypatch.setattr(sys, "argv", argv)
+        assert asker() == f"ann@{name}"
+    monkeypatch.setattr(sys, "argv", ["x" * 5000 + "\udcff"])
+    assert len(asker().encode()) <= limits.NAME_BYTES_MAX
+
+    def nobody() -> str:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr(scheduling.getpass, "getuser", nobody)
+    assert asker().startswith(f"{os.getuid()}@")
 
 
 ODD = [[], {}, object(), b"x", math.nan, math.inf, -1, 1e308, 10**30, "\ud800", "x" * 2000, True]

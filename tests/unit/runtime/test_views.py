@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 from actors.protocol.states import NodeState, RunState
 from runtime import views
-from runtime.views import Counts, NodeStatus, Progress, StoryEvent
+from runtime.views import Counts, NodeStatus, Progress, RunProgress, StoryEvent
 
 
 def test_counts_add_up() -> None:
@@ -16,6 +18,15 @@ def test_progress_has_a_fraction() -> None:
     assert Progress(1, 4).fraction == 0.25
     assert Progress(5, 4).fraction == 1.0
     assert Progress(0, 0).fraction == 0.0
+
+
+def test_the_progress_of_a_run_is_one_with_counts() -> None:
+    counts = Counts(pending=1, succeeded=2, failed=1)
+    found = RunProgress(counts, "half")
+    assert found == Progress(3, 4, "half")
+    assert (found.counts, found.fraction) == (counts, 0.75)
+    again = pickle.loads(pickle.dumps(found))
+    assert (type(again), again, again.counts) == (RunProgress, found, counts)
 
 
 def test_a_row_of_the_table() -> None:

@@ -1,0 +1,230 @@
+"""What an engine shows of its runs in shared memory: takes what moved in the core, and writes it to the board.
+
+Shown is what the log holds (rule R3): counts are taken, and written when the log is durable up to where they were
+taken; meanwhile what moves is noted, and not taken. So a write of the board costs the log nothing, and what a reader
+saw is true after a crash, too. What workers hold and what handlers report is not in the log, and as of the same moment.
+
+Not every turn takes what moved: at most every `EVERY_NS` while the engine is busy, and whenever it is about to sleep. A
+run that ends within that time is never shown, so short tasks pay for one entry in a dictionary. In one turn at most
+`RUNS_PER_TURN` are taken; the rest comes with the next, which is asked for. The end of a run that is shown is taken at
+once, and shown before anybody is told of it.
+
+Who finds no room (more live runs than slots) is asked for, as where there is no board. Runs of graphs have all slots,
+bundles of single tasks and chunks of maps half of them, single tasks that report a quarter, the latest ones.
+Concurrency: the engine's loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.event_names import is_single, key_of
+from actors.run import Run
+from actors.state_column import CANCELLING, LEASED
+from runtime.mail.board import SLOTS, BoardRow, BoardWriter, bundle_key, run_key, task_key
+
+if TYPE_CHECKING:
+    from actors.core import EngineCore
+
+EVERY_NS: Final = 1_000_000
+"""Between two writes of a busy engine: nobody sees more, and a turn of short tasks takes as long."""
+RUNS_PER_TURN: Final = 128
+"""Runs taken in one turn: half a millisecond."""
+OTHERS_MAX: Final = SLOTS // 2
+REPORTS_MAX: Final = SLOTS // 4
+ENDED_MAX: Final = 256
+"""Runs that ended and are still shown, the latest: fewer than end while a program reads that one of them did."""
+
+Taken = tuple[Run, list[int], tuple[int, float, float, str] | None]
+"""A run, its counts, and what a handler of it reported last."""
+
+
+class Showing:
+    """See the module.
+
+    Args:
+        core: Not started yet.
+        wall_ns: The wall clock.
+    """
+
+    def __init__(self, core: EngineCore, wall_ns: Callable[[], int] = time.time_ns) -> None:
+        self._book = core.scheduler.book
+        self._scheduler = core.scheduler
+        self._persister = core.persister
+        self._wall_ns = wall_ns
+        self._board: BoardWriter | None = None
+        self._held: deque[tuple[int, list[Taken]]] = deque()
+        self._due_ns = self._others = self._finished = 0
+        self._slots: dict[int, int] = {}
+        self._reports: dict[tuple[int, int], int] = {}
+        self._nodes: dict[int, list[int]] = {}
+        self._latest: dict[int, int] = {}
+        self._outside: dict[int, Run] = {}
+        self._ended: dict[int, Run] = {}
+
+    def begin(self, fd: int | None) -> None:
+        """Show what is known, now and from now on, on the board of the program; None: it has none. Closes the
+        descriptor."""
+        if fd is None:
+            return
+        self._board = board = BoardWriter(fd)
+        board.sweep()
+        self._book.moved = {}
+        durable = self._persister.durable_lsn
+        for run in sorted(self._book.live.values(), key=lambda run: not run.is_graph):
+            if self._has_room(run):
+                self._write([(run, run.counts(), None)], durable)
+            else:
+                self._outside[run.no] = run
+        board.begin()
+
+    def turn(self, now_ns: int, *, idle: bool = False) -> bool:
+        """Take and write what is due; `idle`: the engine is about to sleep. True: another turn is wanted at once."""
+        moved = self._book.moved
+        if not moved:
+            return False
+        if self._held or not (idle or now_ns >= self._due_ns):
+            return False
+        self._due_ns = now_ns + EVERY_NS
+        if len(moved) <= RUNS_PER_TURN:
+            runs = list(moved.values())
+            moved.clear()
+        else:
+            runs = [moved.pop(no) for no in list(moved)[:RUNS_PER_TURN]]
+        self._take(run for run in runs if run.open or run.no in self._slots)
+        return bool(idle and moved and not self._held)
+
+    def before(self, effects: list[Any]) -> list[Any]:
+        """Take the runs that ended in this turn, so that their ends are shown before anybody is told of them. Returns
+        the effects that are carried out next."""
+        last = next(reversed(self._book.finished), 0) if self._slots else self._finished
+        if last != self._finished and (moved := self._book.moved):
+            self._finished = last
+            self._take(moved.pop(no) for no in [no for no, run in moved.items() if not run.open and no in self._slots])
+        return effects
+
+    def flush(self) -> None:
+        """Write what was taken and is durable by now."""
+        while self._held and self._held[0][0] <= self._persister.durable_lsn:
+            lsn, taken = self._held.popleft()
+            self._write(taken, lsn)
+
+    def close(self) -> None:
+        """Show nothing more; what was shown stays."""
+        self._book.moved = None
+        if self._board is not None:
+            self._board.close()
+            self._board = None
+
+    def _take(self, runs: Iterable[Run]) -> None:
+        """The counts of these runs as they are now."""
+        if self._book.reports:
+            self._report()
+        taken = [(run, run.counts(), self._said_of(run)) for run in runs]
+        if taken:
+            self._held.append((self._scheduler.lsn, taken))
+            self.flush()
+
+    def _said_of(self, run: Run) -> tuple[int, float, float, str] | None:
+        """What the handler of a node that still runs reported last."""
+        node = self._latest.get(run.no, -1)
+        if node < 0 or run.state[node] not in (LEASED, CANCELLING) or node not in run.rare.progress:
+            return None
+        done, total, text = run.rare.progress[node]
+        return node, done, total, f"{run.node_id(node)}: {text or f'{done:g} of {total:g}'}" if run.size > 1 else text
+
+    # --- the board ------------------------------------------------------------------------------------------------
+
+    def _write(self, taken: list[Taken], lsn: int) -> None:
+        board, at_ns, slots = self._board, self._wall_ns(), self._slots
+        if board is None:
+            return
+        for run, counts, said in taken:
+            slot = slots.get(run.no)
+            row = BoardRow(run.no, tuple(counts), lsn, at_ns, *(said or ()))
+            if slot is not None:
+                board.write(slot, _key_of(run), row)
+                self._ended.pop(run.no, None)
+                if not run.open:
+                    self._end(run)
+            elif not run.open:
+                self._outside.pop(run.no, None)
+            elif self._has_room(run):
+                slots[run.no] = board.place(_key_of(run), row)
+                self._others += not run.is_graph
+            else:
+                self._outside[run.no] = run
+        board.wrote(at_ns)
+
+    def _has_room(self, run: Run) -> bool:
+        """Whether a run can be shown; if need be one that ended goes for it."""
+        assert self._board is not None
+        if not run.is_graph and self._others >= OTHERS_MAX:
+            return False
+        if not self._board.room and self._ended:
+            self._release(*next(iter(self._ended.items())))
+        return self._board.room > 0
+
+    def _end(self, run: Run) -> None:
+        """A run is over: it is shown for a while, because its program may not have been told yet."""
+        assert self._board is not None
+        self._latest.pop(run.no, None)
+        for node in self._nodes.pop(run.no, ()):
+            if (shown := self._reports.pop((run.no, node), None)) is not None:
+                self._board.release(shown)
+        self._ended[run.no] = run
+        if len(self._ended) > ENDED_MAX:
+            self._release(*next(iter(self._ended.items())))
+
+    def _release(self, no: int, run: Run) -> None:
+        """A run that ended is not shown any more; one that found no room may be."""
+        assert self._board is not None
+        del self._ended[no]
+        self._board.release(self._slots.pop(no))
+        self._others -= not run.is_graph
+        while self._outside:
+            other_no, other = self._outside.popitem()
+            if other.open and self._book.moved is not None:
+                self._book.moved[other_no] = other
+                return
+
+    def _report(self) -> None:
+        """What handlers said since the last time: a run shows the latest, and a single task its own."""
+        reports, self._book.reports = self._book.reports, {}
+        board, at_ns = self._board, self._wall_ns()
+        for (no, node), run in reports.items():
+            said = run.rare.progress.get(node)
+            if said is None or board is None or not run.open:
+                continue
+            self._latest[no] = node
+            if not (is_single(run, node) or (run.base_size == 1 and node == 0)):
+                continue
+            row = BoardRow(no, (0,) * 7, 0, at_ns, node, *said)
+            key = task_key(key_of(run, node))
+            slot = self._reports.pop((no, node), None)
+            if slot is not None:
+                board.write(slot, key, row)
+            else:
+                slot = self._place_report(no, node, key, row)
+            if slot is not None:
+                self._reports[no, node] = slot
+
+    def _place_report(self, no: int, node: int, key: int, row: BoardRow) -> int | None:
+        """A slot for a report: a free one, or that of the oldest."""
+        board = self._board
+        assert board is not None
+        if len(self._reports) >= REPORTS_MAX:
+            board.release(self._reports.pop(next(iter(self._reports))))
+            board.lost()
+        if not board.room:
+            board.lost()
+            return None
+        self._nodes.setdefault(no, []).append(node)
+        return board.place(key, row)
+
+
+def _key_of(run: Run) -> int:
+    return run_key(run.key) if run.is_graph else bundle_key(run.key)
