@@ -59,12 +59,21 @@ from actors.protocol.errors import (
     WorkflowFileError,
     WrongBatchResult,
 )
-from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld, SubscriberTooSlow, SubscriptionInUse
+from actors.protocol.event_errors import (
+    BridgeConflict,
+    BridgeUnavailable,
+    CursorBeyondEnd,
+    CursorTooOld,
+    SubscriberTooSlow,
+    SubscriptionInUse,
+)
 
 __all__ = [
     "AttemptCancelled",
     "AttemptTimeout",
     "BreakerOpen",
+    "BridgeConflict",
+    "BridgeUnavailable",
     "CallerError",
     "CheckpointUnusable",
     "ConfigurationError",
