@@ -12,13 +12,14 @@ Concurrency: one task.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import nats
 import nats.errors
 import nats.js.errors
+from nats.aio.client import Client
 from nats.js.api import StorageType, StreamConfig
 
 from actors.event_kinds import EVENT_KINDS
@@ -73,19 +74,29 @@ class NatsOutlet:
 
     async def open(self) -> None:
         """Connect. Raises OutletLost."""
+        said: list[Exception] = []
+
+        async def hear(error: Exception) -> None:
+            said.append(error)
+
+        self._connection = Client()
+        connecting = self._connection.connect(
+            self._server,
+            name=f"mainspring bridge {self._source.bridge}",
+            allow_reconnect=False,  # who comes back has to look at the stream first
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0,
+            connect_timeout=CONNECT_S,
+            error_cb=hear,
+            **self._more,
+        )
         try:
-            self._connection = await nats.connect(
-                self._server,
-                name=f"mainspring bridge {self._source.bridge}",
-                allow_reconnect=False,
-                connect_timeout=CONNECT_S,
-                error_cb=_said_elsewhere,
-                **self._more,
-            )
+            await asyncio.wait_for(connecting, 2 * CONNECT_S)
         except _REFUSALS as error:
             raise OutletLost(_text(error), refused=True) from error
         except _FAULTS as error:
-            raise OutletLost(_text(error), refused="authorization" in str(error).lower()) from error
+            why = _text(said[-1] if said else error)
+            raise OutletLost(why, refused="authorization" in why.lower()) from error
         self._streams = self._connection.jetstream(timeout=ANSWER_S)
 
     async def standing(self) -> Standing:
@@ -204,10 +215,6 @@ def covers(pattern: str, subject: str) -> bool:
         if place >= len(wanted) or part not in ("*", wanted[place]):
             return False
     return len(parts) == len(wanted)
-
-
-async def _said_elsewhere(error: Exception) -> None:
-    """What goes wrong is raised where it is waited for."""
 
 
 def _text(error: BaseException) -> str:
