@@ -59,7 +59,14 @@ from actors.protocol.errors import (
     WorkflowFileError,
     WrongBatchResult,
 )
-from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld, SubscriberTooSlow, SubscriptionInUse
+from actors.protocol.event_errors import (
+    BridgeConflict,
+    BridgeUnavailable,
+    CursorBeyondEnd,
+    CursorTooOld,
+    SubscriberTooSlow,
+    SubscriptionInUse,
+)
 from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
 __all__ = [
@@ -67,6 +74,8 @@ __all__ = [
     "AttemptTimeout",
     "BadQuery",
     "BreakerOpen",
+    "BridgeConflict",
+    "BridgeUnavailable",
     "CallerError",
     "CheckpointUnusable",
     "ConfigurationError",

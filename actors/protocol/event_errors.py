@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.protocol.errors import CallerError
+from actors.protocol.errors import CallerError, EnvironmentFault
 
 
 class CursorBeyondEnd(CallerError):
@@ -39,3 +39,18 @@ class SubscriberTooSlow(CallerError):
 
     code = "MS153"
     hint = "read faster, let it hold more, or choose another policy"
+
+
+class BridgeConflict(CallerError):
+    """The stream that a bridge is to write has events of another folder, another bridge, or another program."""
+
+    code = "MS160"
+    hint = "name another stream, or one that is empty"
+
+
+class BridgeUnavailable(EnvironmentFault):
+    """The server of a bridge cannot be reached, or refuses to serve it."""
+
+    code = "MS220"
+    retryable = True
+    hint = "check the address, the server and what it allows; everything that was not published is still in the log"

@@ -198,6 +198,12 @@ SUBSCRIPTION_KEEP_BYTES: Final = 256 * MIB
 older goes, and the subscription is told what it lost."""
 SUBSCRIPTION_DEAD_BYTES: Final = 16 * MIB
 """Dead letters of a subscription, as lines of JSON: some 50,000. Twice as many, then the older half goes."""
+BRIDGE_BATCH_EVENTS: Final = 1_000
+"""Events that a bridge sends before it waits for the server: a tenth of what NATS queues for a stream."""
+BRIDGE_BATCH_BYTES: Final = MIB
+"""The same in bytes, if one event is not larger."""
+BRIDGE_EVENT_BYTES: Final = 256 * KIB
+"""Of an event's JSON; a larger one goes without its details. A quarter of what NATS takes at most."""
 
 # --- failure handling ---------------------------------------------------------------------------------------------
 POISON_CRASHES_MAX: Final = 3

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
+from runtime.cli.bridge_options import add_bridge
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
 from runtime.cli.history_options import add_history
@@ -102,6 +103,7 @@ def parser() -> argparse.ArgumentParser:
         options.set_defaults(command=command)
     _add_transfer(commands)
     _add_events(commands)
+    add_bridge(commands)
     _add_control(commands)
     add_operations(commands)
     add_history(commands)

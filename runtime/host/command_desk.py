@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 import orjson
 
+from actors.persister import Persister
 from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import CallerError, QueueFull
@@ -38,16 +39,23 @@ class CommandDesk:
         state_dir: The folder, which the caller owns.
         deliver: Gives a message to the core.
         teller: Knows whom an answer goes to.
+        persister: Knows how far the log is written.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, state_dir: str, deliver: Callable[[Any], None], teller: Teller
+        self,
+        loop: asyncio.AbstractEventLoop,
+        state_dir: str,
+        deliver: Callable[[Any], None],
+        teller: Teller,
+        persister: Persister,
     ) -> None:
         self.loop = loop
         self.callers: set[Caller] = set()
         self._state_dir = state_dir
         self._deliver = deliver
         self._teller = teller
+        self._persister = persister
         self._numbers = itertools.count(1)
         self._server: asyncio.AbstractServer | None = None
 
@@ -62,6 +70,10 @@ class CommandDesk:
         """Hand a question on; what is none is answered here."""
         try:
             what, args = orjson.loads(line)
+            if what == command_socket.WRITTEN:
+                log = self._persister
+                caller.answer([0, {"lsn": log.written_lsn, "last": log.last_lsn, "durability": log.durability}, None])
+                return
             if what not in QUESTIONS or not isinstance(args, dict):
                 raise CallerError(f"{what!r:.60} is no command")
         except (ValueError, TypeError) as broken:

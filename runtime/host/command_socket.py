@@ -29,6 +29,8 @@ from runtime.errors import error_of
 from runtime.host.questions import encode_question
 
 NAME: Final = "commands"
+WRITTEN: Final = "written"
+"""The question how far the log is written, durable where that is promised. It waits for nothing."""
 ANSWER_S: Final = 10.0
 """How long a command waits for its answer: the log's disk may be slow, a person may not."""
 BUSY_S: Final = 0.02

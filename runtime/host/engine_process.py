@@ -129,7 +129,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path)
         loop.set_exception_handler(partial(_fail, host))
         host.showing.begin(board)
-        desk = CommandDesk(loop, folder.path, host.take_event, host.teller)
+        desk = CommandDesk(loop, folder.path, host.take_event, host.teller, core.persister)
         try:
             host.begin(effects)
             desk.open()

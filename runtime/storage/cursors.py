@@ -52,12 +52,14 @@ class Cursor:
         place: Events of that record up to this place are acknowledged; -1: none.
         keep_bytes: So much of the log is kept for it, beyond what is kept anyway.
         dead: Events that were given up.
+        note: What its reader wants to find again; of a bridge, the last event that the stream has.
     """
 
     lsn: int
     place: int = -1
     keep_bytes: int = limits.SUBSCRIPTION_KEEP_BYTES
     dead: int = 0
+    note: str = ""
 
 
 class CursorFile:

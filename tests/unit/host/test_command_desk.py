@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.persister import Persister
 from actors.protocol import limits
 from actors.protocol.effects import Tell
 from actors.protocol.errors import CallerError, ConfigurationError, EngineUnavailable
@@ -34,7 +35,7 @@ class Desk:
         self.silent = threading.Event()
         self.heard = threading.Event()
         self.teller = Teller(None, {})  # type: ignore[arg-type]
-        self.desk = CommandDesk(self.loop, str(state_dir), self.deliver, self.teller)
+        self.desk = CommandDesk(self.loop, str(state_dir), self.deliver, self.teller, Persister("os", next_lsn=8))
         self.desk.open()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
@@ -95,6 +96,13 @@ def test_a_question_is_answered(folder: Path, desk: Desk) -> None:
     command_socket.ask(str(folder), "policy", {})
     assert len({message.session for message in desk.asked}) == 2, "each caller is a session of its own"
     assert desk.teller.others == {}
+
+
+def test_how_far_the_log_is_written_is_told_at_once(folder: Path, desk: Desk) -> None:
+    desk.silent.set()
+    told = command_socket.ask(str(folder), command_socket.WRITTEN, {})
+    assert told == {"lsn": 7, "last": 7, "durability": "os"}
+    assert desk.asked == [], "the core is not asked"
 
 
 def test_an_error_comes_back_as_its_class(folder: Path, desk: Desk) -> None:

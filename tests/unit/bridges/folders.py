@@ -1,0 +1,109 @@
+"""State folders for the tests of bridges: logs of openings, which are an event each, and a stream that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+
+from actors.protocol.records import Record, RecordType
+from runtime.bridges.cursor import BridgeCursor
+from runtime.bridges.outlet import OutletDisturbed, OutletLost
+from runtime.bridges.standing import Standing
+from runtime.bridges.wire import BridgeMessage, Position, Source
+from runtime.event_filter import EventFilter, Since
+from runtime.storage.files import DiskFiles
+from runtime.storage.folder import StateFolder
+from runtime.storage.reader import read_log
+from runtime.storage.wal import LogWriter
+
+
+class Openings:
+    """A state folder whose log has openings only, some eight in a segment. No engine has it open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        with StateFolder.open(self.path) as folder:
+            self.uuid = str(folder.uuid)
+            log = read_log(folder.log, DiskFiles())
+            list(log)
+            self.writer = LogWriter(folder.log, DiskFiles(), log.report(), segment_bytes=600)
+
+    def write(self, count: int) -> None:
+        """Log so many openings."""
+        for _ in range(count):
+            lsn = self.writer.next_lsn
+            opened = orjson.dumps({"now_ns": 1, "wall_ns": lsn, "next_run_no": 1})
+            self.writer.write([Record(lsn, RecordType.OPENED, opened)], sync=False)
+
+    def lose(self) -> int:
+        """All but the last segment goes; returns the first LSN that is kept."""
+        self.writer.remove_below(self.writer.active.no)
+        return self.writer.active.first_lsn
+
+    def cursor(self, since: Since = "begin", name: str = "b") -> BridgeCursor:
+        """Open a bridge's cursor."""
+        return BridgeCursor(self.path, name, EventFilter(), since, 0)
+
+    def close(self) -> None:
+        """End writing."""
+        self.writer.close()
+
+    @property
+    def positions(self) -> list[Position]:
+        """Of all events that the log keeps."""
+        with closing(BridgeCursor(self.path, "reader", EventFilter(), "begin", 0)) as cursor:
+            found: list[Position] = []
+            while batch := cursor.batch():
+                found += [message.at for message in batch]
+                cursor.confirmed(batch[-1].at)
+            return found
+
+
+class BrokenStream:
+    """A server's stream that keeps what it has, and connections that fail as they are told.
+
+    Args:
+        failures: For each call of `publish`: how many messages are taken before it fails, how it fails ("lost",
+            "disturbed", "" not at all), and how many of the last entries the server loses then.
+    """
+
+    def __init__(self, failures: Sequence[tuple[int, str, int]] = ()) -> None:
+        self.entries: list[Position] = []
+        self.sources: set[Source] = set()
+        self.opened = 0
+        self.repeats = 0
+        self.refuses = 0
+        self._failures = list(failures)
+
+    def outlet(self, source: Source) -> BrokenStream:
+        """A connection."""
+        self.sources.add(source)
+        return self
+
+    async def open(self) -> None:
+        """Connect, unless it refuses."""
+        if self.refuses:
+            self.refuses -= 1
+            raise OutletLost("refused")
+        self.opened += 1
+
+    async def standing(self) -> Standing:
+        """What it has."""
+        return Standing(self.entries[-1] if self.entries else None)
+
+    async def publish(self, messages: Sequence[BridgeMessage]) -> None:
+        """Take what is behind the last entry."""
+        taken, how, loses = self._failures.pop(0) if self._failures else (len(messages), "", 0)
+        for message in messages[:taken] if how else messages:
+            if self.entries and message.at <= self.entries[-1]:
+                raise AssertionError(f"{message.at} is there already")
+            self.entries.append(message.at)
+        if how:
+            del self.entries[max(1, len(self.entries) - loses) :]
+            raise OutletLost("gone") if how == "lost" else OutletDisturbed("disturbed")
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
