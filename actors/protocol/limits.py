@@ -172,6 +172,8 @@ SEGMENT_BYTES: Final = 64 * MIB
 """A log segment is closed when it is larger; or than what a checkpoint is taken after, if that is less."""
 CHECKPOINT_BYTES_MIN: Final = 4 * KIB
 CHECKPOINT_BYTES_MAX: Final = 1024 * 1024 * MIB
+LOG_SHARDS_MAX: Final = 64
+"""Each is a file that is open, a thread that syncs it, and a sync more of each commit."""
 RECORD_BYTES_MAX: Final = 256 * MIB
 """A longer length field in a log means corruption."""
 EVENTS_HELD: Final = 10_000

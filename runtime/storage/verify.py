@@ -16,8 +16,9 @@ from actors.protocol.records import RecordType
 from actors.protocol.words import counted
 from runtime.storage.files import ASIDE, DiskFiles, Files
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import LogReader, RecoveryReport, read_log
-from runtime.storage.salvage import DAMAGED
+from runtime.storage.reader import LogReader, read_log
+from runtime.storage.report import RecoveryReport
+from runtime.storage.salvage_shards import DAMAGED
 from runtime.storage.segment import LogPlace, segment_no
 from runtime.storage.verify_checkpoint import verify_checkpoint
 
@@ -116,12 +117,13 @@ def _notes(place: LogPlace, files: Files, log: RecoveryReport, types: Counter[in
     unknown = sorted(set(types) - set(_KNOWN_TYPES))
     if unknown:
         notes.append(f"record types unknown to this version: {unknown}")
-    try:
-        names = files.list(place.folder)
-    except FileNotFoundError:
-        return [*notes, "there is no log yet"]
-    for name in sorted(names):
-        if segment_no(name) is None:
-            known = name.endswith((ASIDE, DAMAGED))
-            notes.append(f"{name}: left over by {'a crash or salvage' if known else 'someone else'}")
+    for part in place.parts():
+        try:
+            names = files.list(part.folder)
+        except FileNotFoundError:
+            return [*notes, "there is no log yet"]
+        for name in sorted(names):
+            if segment_no(name) is None:
+                known = name.endswith((ASIDE, DAMAGED))
+                notes.append(f"{part.prefix}{name}: left over by {'a crash or salvage' if known else 'someone else'}")
     return notes

@@ -34,7 +34,7 @@ from actors.protocol import limits
 from actors.protocol.errors import DiskFull, LogCorrupt, LogFailed, StateFolderError
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import ASIDE, Files, LogFile, write_all
-from runtime.storage.reader import MARK_CLOSED, RecoveryReport
+from runtime.storage.report import MARK_CLOSED, RecoveryReport
 from runtime.storage.segment import (
     BARRIER,
     SEGMENT_HEADER_BYTES,
