@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from actors.event_kinds import ENDED, FOLDED_KINDS, Event
-from actors.event_names import changed, is_single, key_of, name_of, title_of
 from actors.event_lean import made_lean, with_edges
+from actors.event_names import changed, is_single, key_of, name_of, title_of
 from actors.event_rows import FEW, Place, are_alike, of_nodes, of_singles
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError

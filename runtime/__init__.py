@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from runtime.sql.rows import QueryRow as QueryRow
     from runtime.sql.rows import QueryRows as QueryRows
     from runtime.storage.history import history as history
+    from runtime.storage.reshard import ReshardReport as ReshardReport
+    from runtime.storage.reshard import reshard as reshard
     from runtime.storage.transfer import Transfer as Transfer
     from runtime.storage.transfer import export_runs as export_runs
     from runtime.storage.transfer import import_runs as import_runs
@@ -96,6 +98,7 @@ __all__ = [
     "QueryRow",
     "QueryRows",
     "Rate",
+    "ReshardReport",
     "Retention",
     "Retry",
     "RetryBudget",
@@ -121,6 +124,7 @@ __all__ = [
     "history",
     "import_runs",
     "query",
+    "reshard",
     "upcast",
     "versioned",
 ]
@@ -149,6 +153,7 @@ _HOME: Final = {
     "QueryRow": "runtime.sql.rows",
     "QueryRows": "runtime.sql.rows",
     "Rate": "runtime.scheduling",
+    "ReshardReport": "runtime.storage.reshard",
     "Retention": "runtime.config",
     "Retry": "runtime.config",
     "RetryBudget": "runtime.protection",
@@ -173,6 +178,7 @@ _HOME: Final = {
     "export_runs": "runtime.storage.transfer",
     "import_runs": "runtime.storage.transfer",
     "query": "runtime.sql.folder",
+    "reshard": "runtime.storage.reshard",
     "upcast": "runtime.mail.versions",
     "versioned": "runtime.mail.versions",
 }

@@ -33,10 +33,10 @@ from runtime.aio_schedule_calls import AsyncScheduleCalls
 from runtime.aio_submitter import AsyncSubmitter
 from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
 from runtime.dispatch import Dispatch
-from runtime.engine import new_client
 from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.host.scaling import OnScale
+from runtime.opening import new_client
 from runtime.registry import TaskRegistry
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_entry, ask_policy
 from runtime.views import Request, RunStatus
@@ -60,6 +60,7 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncQueryCalls, AsyncSched
         scheduling: Scheduling | None = None,
         on_scale: OnScale | None = None,
         checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES,
+        log_shards: int | None = None,
         starter: EngineStarter | None = None,
     ) -> None:
         self.config = RuntimeConfig(
@@ -72,6 +73,7 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncQueryCalls, AsyncSched
             scheduling or Scheduling(),
             on_scale,
             checkpoint_bytes,
+            log_shards,
         )
         self._tasks = tasks or TaskRegistry()
         self._starter = starter

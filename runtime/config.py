@@ -264,6 +264,8 @@ class RuntimeConfig:
         scheduling: Who runs next, and how much at once.
         on_scale: Asked in this program before a pool gets another size; see `runtime.host.scaling`.
         checkpoint_bytes: Of log, after which the state is written to the checkpoint; None: never.
+        log_shards: In how many shards the log of a new folder lies, and that of an old one must; None: in one, or as
+            it is.
 
     Raises:
         ConfigurationError: A value is out of range, a node type is given twice, or a quota names one that is not there.
@@ -278,6 +280,7 @@ class RuntimeConfig:
     scheduling: Scheduling = field(default_factory=Scheduling)
     on_scale: OnScale | None = None
     checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES
+    log_shards: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))
@@ -300,6 +303,10 @@ class RuntimeConfig:
             (
                 self.checkpoint_bytes is None or is_whole(self.checkpoint_bytes, *_CHECKPOINT_BYTES),
                 f"checkpoint_bytes must be {_CHECKPOINT_BYTES[0]:,} to {_CHECKPOINT_BYTES[1]:,}, or None",
+            ),
+            (
+                self.log_shards is None or is_whole(self.log_shards, 1, limits.LOG_SHARDS_MAX),
+                f"log_shards must be 1 to {limits.LOG_SHARDS_MAX}, or None",
             ),
             (can_be_asked(self.on_scale), f"on_scale must be a function, and no coroutine, not {self.on_scale!r:.60}"),
         )

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 from actors.protocol import limits
-from actors.protocol.errors import NestedRuntime
 from runtime import views, waiting
 from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
 from runtime.dispatch import Dispatch
@@ -32,11 +31,9 @@ from runtime.event_calls import EventCalls
 from runtime.flow import Flow
 from runtime.handle import RunHandle, attach
 from runtime.handle_base import SyncHandle
-from runtime.host.client import EngineClient, EngineStarter
-from runtime.host.handlers import inside_worker
+from runtime.host.client import EngineStarter
 from runtime.host.scaling import OnScale
-from runtime.host.starter import ProcessStarter
-from runtime.mail.blobs import BlobStore
+from runtime.opening import new_client
 from runtime.operations import Operations
 from runtime.progress import show_progress
 from runtime.query_calls import QueryCalls
@@ -44,7 +41,6 @@ from runtime.registry import TaskRegistry
 from runtime.schedule_calls import ScheduleCalls
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_entry, ask_policy
 from runtime.signals import SigtermGuard
-from runtime.storage.folder import UNNAMED, StateFolder
 from runtime.submitter import Submitter
 from runtime.views import Request, RunStatus
 
@@ -70,6 +66,8 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
             (within the bounds of the node type). After a second without an answer the step is taken. Every step
             that is taken is logged by the logger "mainspring" (INFO).
         checkpoint_bytes: Of log, after which the state is written to the checkpoint; None: never.
+        log_shards: In how many shards the log of a new folder lies, and that of an old one must; None: in one, or as
+            it is. `python -m runtime reshard` changes it.
         handle_sigterm: Drain on SIGTERM; the previous handler is called too, and restored on close. Main thread only.
 
     Raises:
@@ -93,6 +91,7 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
         scheduling: Scheduling | None = None,
         on_scale: OnScale | None = None,
         checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES,
+        log_shards: int | None = None,
         handle_sigterm: bool = False,
         starter: EngineStarter | None = None,
     ) -> None:
@@ -107,6 +106,7 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
             scheduling or Scheduling(),
             on_scale,
             checkpoint_bytes,
+            log_shards,
         )
         self.config = config
         client = new_client(config, starter)
@@ -349,19 +349,6 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
 
     def __repr__(self) -> str:
         return f"<Runtime {self.state_dir} {'closed' if self._closed else 'open'}>"
-
-
-def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineClient:
-    """A client of a new session, not started. Makes the folder, so that what is wrong with it is said at once."""
-    if inside_worker():
-        raise NestedRuntime("a Runtime cannot be opened inside a worker, where waiting for tasks would hold their slot")
-    with StateFolder.open(config.state_dir, holder_pid=UNNAMED) as folder:
-        blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
-    session = f"{int(time.time()):x}{os.urandom(4).hex()}"
-    starter = starter or ProcessStarter({**config.to_wire(), "folder_uuid": str(folder.uuid)})
-    client = EngineClient(starter, session, blobs)
-    client.scale_desk.on_scale = config.on_scale
-    return client
 
 
 def _closer(runtime: Runtime) -> Callable[[], None]:

@@ -17,7 +17,7 @@ from runtime.event_filter import EventFilter, Since, check_since, moment_ns
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.tail import LogTail
+from runtime.storage.sharded_tail import open_tail
 
 if TYPE_CHECKING:
     from actors.event_fold import EventFold
@@ -46,7 +46,7 @@ class EventReader:
         check_since(since)
         self._path = os.fspath(state_dir)
         with StateFolder.open(state_dir, create=False, owner=False) as folder:
-            self._tail = LogTail(folder.log)
+            self._tail = open_tail(folder.log)
             self._blobs = BlobStore(folder.blobs_path, fsync=False)
         self._wanted = wanted
         self._unclocked = 0

@@ -290,6 +290,13 @@ class NotAStateFolder(StateFolderError):
     hint = "name an empty or new folder"
 
 
+class OtherShards(StateFolderError):
+    """The log of the state folder lies in another number of shards than was asked for."""
+
+    code = "MS221"
+    hint = "leave log_shards= out to open it as it is; python -m runtime reshard STATE N changes it, offline"
+
+
 class NewerFormat(StateFolderError):
     """The folder was written by a newer version of Mainspring."""
 

@@ -175,6 +175,8 @@ CHECKPOINT_BYTES: Final = 8 * MIB
 """Of log, after which there is a checkpoint, where nothing else is said: a start folds twice as much, as a rule."""
 CHECKPOINT_BYTES_MIN: Final = 4 * KIB
 CHECKPOINT_BYTES_MAX: Final = 1024 * 1024 * MIB
+LOG_SHARDS_MAX: Final = 64
+"""Each is a file that is open, a thread that syncs it, and a sync more of each commit."""
 RECORD_BYTES_MAX: Final = 256 * MIB
 """A longer length field in a log means corruption."""
 EVENTS_HELD: Final = 10_000

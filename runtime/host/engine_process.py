@@ -42,10 +42,10 @@ from runtime.mail.link import Link, LinkEnds
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import RecoveryReport
+from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import resume
 from runtime.storage.salvage import mend_log
-from runtime.storage.wal import LogWriter
+from runtime.storage.sharded_wal import LogWriting, open_log
 
 GC_THRESHOLD: Final = (10_000, 2, 10_000)
 """Collections look at young objects only, and at few: 40,000 take 1.6 ms, the million items of a graph 100. Old ones
@@ -166,7 +166,7 @@ def _settle_memory() -> None:
 
 def _recover(
     folder: StateFolder, replay: Replay, salvage: bool, segment_bytes: int
-) -> tuple[RecoveryReport, LogWriter]:
+) -> tuple[RecoveryReport, LogWriting]:
     files = DiskFiles()
     gc.disable()
     try:
@@ -175,4 +175,4 @@ def _recover(
         gc.enable()
     if report.gaps:
         report = mend_log(folder.log, files, report)
-    return report, LogWriter(folder.log, files, report, segment_bytes=min(segment_bytes, limits.SEGMENT_BYTES))
+    return report, open_log(folder.log, files, report, segment_bytes=min(segment_bytes, limits.SEGMENT_BYTES))

@@ -18,11 +18,11 @@ from actors.protocol import log_messages as log
 from actors.protocol.errors import DiskFull, EnvironmentFault, LogFailed
 from actors.protocol.records import Record
 from runtime.storage.segment import SegmentInfo
-from runtime.storage.wal import LogWriter
+from runtime.storage.sharded_wal import LogWriting
 
 
 class LogThread:
-    """Runs a `LogWriter`.
+    """Runs a writer of the log.
 
     Args:
         writer: The writer.
@@ -32,7 +32,7 @@ class LogThread:
 
     def __init__(
         self,
-        writer: LogWriter,
+        writer: LogWriting,
         deliver: Callable[[Any], None],
         kept: Callable[[Sequence[SegmentInfo], int], int] = lambda segments, below: below,
     ) -> None:

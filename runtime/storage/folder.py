@@ -1,11 +1,12 @@
 """The state folder: what makes a folder ours, who owns it, and what is in it.
 
     STATE/
-      mainspring.json   identity: magic, format version, uuid, time of creation. Written once, aside and renamed.
+      mainspring.json   identity: magic, format version, uuid, time of creation; where its log lies, if that is not
+                        all in `log/`. Written aside and renamed, once and when the log is moved (see `reshard`).
       lock              held by flock(2) while an engine owns the folder; its text is the pid of the holder
       spawner           by which mark an owner's processes are known, see `runtime.host.leftovers`
       commands          socket of a running engine, see `runtime.host.command_socket`
-      log/              the write-ahead log (see `segment`)
+      log/              the write-ahead log (see `segment`); in shards, `log/0/`, `log/1/`, ... (see `merge`)
       blobs/            large payloads
       checkpoint.db     the state as of some record, where there was one; see `checkpoint`
 
@@ -25,29 +26,36 @@ import errno
 import fcntl
 import json
 import os
+import re
 import time
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn, Self
 from uuid import UUID, uuid4
 
+from actors.protocol import limits
 from actors.protocol.errors import (
     DiskFull,
     EnvironmentFault,
     NewerFormat,
     NotAStateFolder,
+    OtherShards,
     StateFolderError,
     StateFolderInUse,
 )
+from actors.protocol.words import counted
 from runtime.storage.files import ASIDE, DiskFiles, Files, write_whole
 from runtime.storage.segment import LogPlace
 from runtime.storage.wal import NO_SPACE
 
 MAGIC: Final = "mainspring state folder"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+"""2: the identity says where the log lies. What has its log in `log/`, in one piece, stays of format 1."""
 IDENTITY_NAME: Final = "mainspring.json"
 LOCK_NAME: Final = "lock"
 LOG_NAME: Final = "log"
 BLOBS_NAME: Final = "blobs"
+_LOG_NAME: Final = re.compile(r"log(-[1-9][0-9]*)?")
+"""Names of log folders: that of a new folder, and those that a `reshard` makes."""
 _OWN_NAMES: Final = frozenset({IDENTITY_NAME + ASIDE, LOCK_NAME, LOG_NAME, BLOBS_NAME})
 _HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 """What a fresh file system or the desktop puts into a new folder."""
@@ -82,13 +90,17 @@ class StateFolder:
         uuid: Identity of the folder.
         created: When it was made, ISO 8601 in UTC.
         owner: Whether this object holds the lock.
+        log_name: Folder of the log in it.
+        log_shards: In how many shards the log lies.
     """
 
     def __init__(self, path: str, identity: dict[str, Any], lock_fd: int) -> None:
         self.path = path
         self.uuid = UUID(identity["uuid"])
         self.created = str(identity.get("created", ""))
+        self.log_name, self.log_shards = _log_of(identity)
         self._lock_fd = lock_fd
+        self._identity = identity
 
     @classmethod
     def open(
@@ -98,6 +110,7 @@ class StateFolder:
         owner: bool = True,
         *,
         holder_pid: int | None = None,
+        log_shards: int | None = None,
         files: Files | None = None,
     ) -> StateFolder:
         """Open a state folder.
@@ -108,6 +121,8 @@ class StateFolder:
             owner: Take the lock. Without, the folder is only read, beside whoever owns it.
             holder_pid: Pid to name to a second opener; this process by default. The lock lives with this process.
                 UNNAMED for a short look, so that openers at the same time wait for each other instead of refusing.
+            log_shards: In how many shards the log of a new folder shall lie, and that of an old one must; None: in one,
+                or as it is.
             files: The seam to the disk.
 
         Returns:
@@ -117,7 +132,7 @@ class StateFolder:
             StateFolderError: Missing, no permission, read-only, a file in its place, or its identity is damaged.
             NotAStateFolder: It has other contents.
             StateFolderInUse: Another process owns it.
-            NewerFormat: A newer version made it.
+            NewerFormat: A newer version made it. OtherShards: Its log is not in as many shards as was asked for.
             DiskFull: No space to make it.
         """
         name = os.path.abspath(os.fspath(path))
@@ -135,10 +150,9 @@ class StateFolder:
                 _refuse_foreign(name, files, create=create and owner)
             if owner:
                 lock_fd = _take_lock(name, os.getpid() if holder_pid is None else holder_pid)
-                identity = _read_identity(name, files) or _make_identity(name, files)
-                for part in (LOG_NAME, BLOBS_NAME):
-                    files.make_folder(os.path.join(name, part))
-                files.sync_folder(name)
+                identity = _read_identity(name, files) or _make_identity(name, files, log_shards or 1)
+                _refuse_other(name, identity, log_shards)
+                _make_parts(name, files, *_log_of(identity))
         except BaseException as error:
             if lock_fd >= 0:
                 os.close(lock_fd)
@@ -157,12 +171,19 @@ class StateFolder:
     @property
     def log(self) -> LogPlace:
         """Place of the log, for `read_log` and `LogWriter`."""
-        return LogPlace(os.path.join(self.path, LOG_NAME), self.uuid)
+        return LogPlace(os.path.join(self.path, self.log_name), self.uuid, self.log_shards)
 
     @property
     def blobs_path(self) -> str:
         """Folder of the large payloads."""
         return os.path.join(self.path, BLOBS_NAME)
+
+    def move_log(self, name: str, shards: int, files: Files) -> None:
+        """Have the log in another folder from now on. Needs ownership. A crash leaves the old one or the new one."""
+        if not self.owner:
+            raise StateFolderError(f"state folder {self.path} is only read")
+        self._identity = write_identity(self.path, files, self._identity, name, shards)
+        self.log_name, self.log_shards = _log_of(self._identity)
 
     def owner_pid(self) -> int | None:
         """Pid of the process that holds the lock now, as it named itself; None when nobody does."""
@@ -237,6 +258,9 @@ def _read_identity(name: str, files: Files) -> dict[str, Any] | None:
         raise NewerFormat(f"state folder {name} has format {version}; this version reads up to {FORMAT_VERSION}")
     try:
         UUID(identity["uuid"])
+        log_name, shards = _log_of(identity)
+        if not _LOG_NAME.fullmatch(log_name) or not 1 <= shards <= limits.LOG_SHARDS_MAX:
+            raise ValueError(log_name)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise StateFolderError(f"{path} is damaged; the log beside it was not touched") from error
     return identity
@@ -253,12 +277,58 @@ def _refuse_foreign(name: str, files: Files, *, create: bool) -> None:
         raise StateFolderError(f"{name} is not a state folder yet: it has no {IDENTITY_NAME}")
 
 
-def _make_identity(name: str, files: Files) -> dict[str, Any]:
+def _make_identity(name: str, files: Files, shards: int) -> dict[str, Any]:
     """Write the identity of a new folder."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     identity = {"magic": MAGIC, "format": FORMAT_VERSION, "uuid": str(uuid4()), "created": created}
+    return write_identity(name, files, identity, LOG_NAME, shards)
+
+
+def write_identity(name: str, files: Files, identity: dict[str, Any], log_name: str, shards: int) -> dict[str, Any]:
+    """Write the identity of a folder, with where its log lies. A crash leaves the old one or the new one.
+
+    A log in one piece in `log/` is not named, and of format 1, which older versions read.
+    """
+    plain = (log_name, shards) == (LOG_NAME, 1)
+    log = {} if plain else {"log": {"folder": log_name, "shards": shards}}
+    kept = {key: value for key, value in identity.items() if key != "log"}
+    identity = {**kept, "format": 1 if plain else FORMAT_VERSION, **log}
     write_whole(files, name, IDENTITY_NAME, json.dumps(identity, indent=1).encode() + b"\n")
     return identity
+
+
+def is_log_name(name: str) -> bool:
+    """Whether this is the name of a log's folder, in use or not."""
+    return _LOG_NAME.fullmatch(name) is not None
+
+
+def next_log_name(name: str) -> str:
+    """What the folder of a log is called that takes the place of this one."""
+    return f"{LOG_NAME}-{int(name.partition('-')[2] or 1) + 1}"
+
+
+def _log_of(identity: dict[str, Any]) -> tuple[str, int]:
+    """Folder and number of shards of the log."""
+    log = identity.get("log", {"folder": LOG_NAME, "shards": 1})
+    return str(log["folder"]), int(log["shards"])
+
+
+def _refuse_other(name: str, identity: dict[str, Any], wanted: int | None) -> None:
+    shards = _log_of(identity)[1]
+    if wanted is not None and wanted != shards:
+        raise OtherShards(f"the log of state folder {name} lies in {counted(shards, 'shard')}, not in {wanted}")
+
+
+def _make_parts(name: str, files: Files, log_name: str, shards: int) -> None:
+    """Make the folders of log and blobs where they are missing."""
+    log = os.path.join(name, log_name)
+    for path in (log, os.path.join(name, BLOBS_NAME)):
+        files.make_folder(path)
+    if shards > 1:
+        for shard in range(shards):
+            files.make_folder(os.path.join(log, str(shard)))
+        files.sync_folder(log)
+    files.sync_folder(name)
 
 
 def _take_lock(name: str, holder_pid: int) -> int:

@@ -17,15 +17,13 @@ Known limits: see `segment`. Memory: one segment, which is SEGMENT_BYTES plus th
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from struct import Struct
-from typing import Any, Final
 
-from actors.protocol.errors import LogCorrupt, NewerFormat, ProtocolError, StateFolderError
-from actors.protocol.forms import brought_up
-from actors.protocol.records import LSN_FIRST, RECORD_VERSION, Record, RecordType
+from actors.protocol.errors import LogCorrupt, ProtocolError, StateFolderError
+from actors.protocol.records import RECORD_VERSION, Record, RecordType
 from runtime.storage.files import Files
+from runtime.storage.merge import LIVE_TRIES_MAX, MergedSegment, beyond_shard_0, in_this_form, refuse_headless
+from runtime.storage.report import Gap, LogProgress, RecoveryReport, pass_mark
 from runtime.storage.segment import (
     BARRIER,
     CHECK_BYTES,
@@ -42,92 +40,11 @@ from runtime.storage.segment import (
     segment_no,
 )
 
-LIVE_TRIES_MAX: Final = 3
-"""Readings of a live segment before damage in it is believed: the writer may have been cutting off a batch."""
-_GAP: Final = Struct("<BQ")
-_MARK_GAP: Final = 1
-MARK_CLOSED: Final = b"\x02"
-"""Payload of the MARK record that ends a log in good order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A damaged stretch that salvage skipped: bytes in a segment (0: a segment before it is missing), and lost LSNs.
-
-    `lsn_to` is below `lsn_from` where no record was lost, or where a later gap of the report has the LSNs.
-    """
-
-    segment: str
-    offset: int
-    bytes: int
-    lsn_from: int
-    lsn_to: int
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryReport:
-    """What reading a log found.
-
-    `bytes_cut` are the bytes of the torn tail, behind the `bytes` of the last segment; `records_cut` counts whole but
-    unacknowledged records among them. `gaps` lists damage skipped by salvage now, `mended` what `mend_log` replaced
-    by marks, `known_gaps` counts LSNs lost to salvages up to now.
-    """
-
-    segments: tuple[SegmentInfo, ...]
-    records: int
-    bytes: int
-    next_lsn: int
-    bytes_cut: int
-    records_cut: int
-    gaps: tuple[Gap, ...]
-    known_gaps: int
-    mended: tuple[Gap, ...] = ()
-
-    @property
-    def clean(self) -> bool:
-        """Nothing cut, nothing lost."""
-        return not (self.bytes_cut or self.gaps or self.known_gaps)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        lists = {
-            "segments": [info._asdict() for info in self.segments],
-            "gaps": [asdict(gap) for gap in self.gaps],
-            "mended": [asdict(gap) for gap in self.mended],
-        }
-        return {**asdict(self), **lists, "clean": self.clean}
-
-
-@dataclass(slots=True)
-class _Progress:
-    """What a reader knows so far."""
-
-    segments: list[SegmentInfo] = field(default_factory=list)
-    records: int = 0
-    bytes: int = 0
-    next_lsn: int = LSN_FIRST
-    bytes_cut: int = 0
-    records_cut: int = 0
-    gaps: list[Gap] = field(default_factory=list)
-    known_gaps: int = 0
-
-
-def gap_payload(lsn_to: int) -> bytes:
-    """Payload of the MARK record that stands for lost LSNs: those from its own to `lsn_to`."""
-    return _GAP.pack(_MARK_GAP, lsn_to)
-
-
-def lsn_behind_mark(lsn: int, payload: bytes) -> int:
-    """The LSN that must follow a MARK record."""
-    if len(payload) != _GAP.size or payload[0] != _MARK_GAP:
-        return lsn + 1
-    return max(lsn, int(_GAP.unpack(payload)[1])) + 1
-
 
 def list_segments(place: LogPlace, files: Files) -> list[int]:
     """Numbers of the segments in a log folder, ascending."""
     try:
-        names = files.list(place.folder)
+        names = files.list(place.part(0).folder)
     except FileNotFoundError:  # a crash right after the folder got its identity
         return []
     return sorted(no for no in map(segment_no, names) if no is not None)
@@ -135,16 +52,18 @@ def list_segments(place: LogPlace, files: Files) -> list[int]:
 
 def segment_heads(place: LogPlace, files: Files, numbers: list[int]) -> Iterator[tuple[int, int | None, int]]:
     """Number, first LSN and bytes of these segments, as far as they are there. An LSN that cannot be read is None."""
+    parts = place.parts()
     for no in numbers:
-        path = f"{place.folder}/{segment_name(no)}"
+        path = f"{parts[0].folder}/{segment_name(no)}"
         try:
-            head, size = files.read(path, SEGMENT_HEADER_BYTES), files.size(path)
+            head = files.read(path, SEGMENT_HEADER_BYTES)
+            size = sum(files.size(f"{part.folder}/{segment_name(no)}") for part in parts)
         except FileNotFoundError:
             continue
         except OSError as error:
             raise StateFolderError(f"cannot read log segment {segment_name(no)}: {error}") from error
         try:
-            yield no, read_segment_header(head, no, place), size
+            yield no, read_segment_header(head, no, parts[0]), size
         except LogCorrupt:
             yield no, None, size
 
@@ -166,6 +85,7 @@ class LogReader:
         live: bool = False,
         after_lsn: int = 0,
         below: int = 0,
+        marks: bool = False,
     ) -> None:
         self._place = place
         self._files = files
@@ -173,9 +93,10 @@ class LogReader:
         self._live = live
         self._after_lsn = after_lsn
         self._below = below
+        self._marks = marks
         self.passed_over = False
         """Whether a segment vanished while it read."""
-        self._seen = _Progress()
+        self._seen = LogProgress()
         self._complete = False
         self._vanished = False
         self._records = self._read()
@@ -202,18 +123,24 @@ class LogReader:
             records_cut=seen.records_cut,
             gaps=tuple(seen.gaps),
             known_gaps=seen.known_gaps,
+            ends=seen.ends,
         )
 
     def _read(self) -> Iterator[Record]:
         numbers = list_segments(self._place, self._files)
+        if self._salvage:
+            numbers = sorted({*numbers, *beyond_shard_0(self._place, self._files)})
+        elif self._place.shards > 1:
+            refuse_headless(self._place, self._files)
         if self._below:
             numbers = [no for no in numbers if no < self._below]
         known = self._pass_known(numbers) if self._after_lsn else 0
         for position, no in enumerate(numbers):
             if position < known:
                 continue
+            last = position == len(numbers) - 1 and not self._below
             try:
-                data = self._files.read(f"{self._place.folder}/{segment_name(no)}")
+                data = self._load(no, last=last)
             except FileNotFoundError:
                 if self._live:  # the oldest segments are removed while the engine runs
                     self._vanished = self.passed_over = True
@@ -221,13 +148,30 @@ class LogReader:
                 raise
             except OSError as error:
                 raise StateFolderError(f"cannot read log segment {segment_name(no)}: {error}") from error
-            records = self._read_segment(no, data, last=position == len(numbers) - 1 and not self._below)
+            records = self._read_segment(no, data, last=last) if isinstance(data, bytes) else self._read_shards(data)
             if self._seen.next_lsn <= self._after_lsn:
                 records = (record for record in records if record.lsn > self._after_lsn)
             yield from records
         if self._seen.next_lsn <= self._after_lsn:
             self._end_before()
         self._complete = True
+
+    def _load(self, no: int, *, last: bool) -> bytes | MergedSegment:
+        if self._place.shards == 1:
+            return self._files.read(f"{self._place.folder}/{segment_name(no)}")
+        asked = {"last": last, "salvage": self._salvage, "live": self._live, "marks": self._marks}
+        return MergedSegment(self._place, self._files, no, self._seen, **asked)
+
+    def _read_shards(self, segment: MergedSegment) -> Iterator[Record]:
+        first_lsn = segment.enter()
+        if first_lsn is not None:
+            name = segment_name(segment.no)
+            if first_lsn < self._seen.next_lsn and self._seen.segments:
+                if not self._salvage:
+                    raise LogCorrupt(f"segment {name} starts again at LSN {first_lsn}", name, 0)
+                first_lsn = self._seen.next_lsn
+            self._begin_at(name, first_lsn)
+            yield from segment.records(first_lsn)
 
     def _pass_known(self, numbers: list[int]) -> int:
         """Pass over the segments that hold nothing above `after_lsn`, by their headers; returns how many these are."""
@@ -291,6 +235,12 @@ class LogReader:
             if not self._salvage:
                 raise
             return self._enter_without_header(no, name, data)
+        self._begin_at(name, first_lsn)
+        return first_lsn, SEGMENT_HEADER_BYTES
+
+    def _begin_at(self, name: str, first_lsn: int) -> None:
+        """A segment begins with this LSN: compare it with what came before."""
+        seen = self._seen
         if not seen.segments and not seen.gaps:
             seen.next_lsn = min(first_lsn, self._after_lsn + 1) if self._after_lsn else first_lsn
             if first_lsn > seen.next_lsn and self._live:
@@ -302,7 +252,6 @@ class LogReader:
             seen.gaps.append(Gap(name, 0, 0, seen.next_lsn, first_lsn - 1))
         seen.next_lsn = first_lsn
         self._vanished = False
-        return first_lsn, SEGMENT_HEADER_BYTES
 
     def _enter_without_header(self, no: int, name: str, data: bytes) -> tuple[int, int] | None:
         """Salvage: find the first record of this log in a segment whose header is of no use."""
@@ -332,24 +281,18 @@ class LogReader:
                 break
             payload = body[RECORD_HEADER_BYTES - CHECK_BYTES :]
             if version != RECORD_VERSION:
-                payload = _brought_up(lsn, type_, version, payload)
+                payload = in_this_form(lsn, type_, version, payload)
             offset = stop
             next_lsn += 1
             if type_ == mark:
-                next_lsn = self._pass_mark(lsn, payload)
-                continue
+                next_lsn = pass_mark(seen, lsn, payload)
+                if not self._marks:
+                    continue
             given += 1
             yield new(Record, (lsn, type_, payload))
         seen.next_lsn = next_lsn
         seen.records += given
         return offset
-
-    def _pass_mark(self, lsn: int, payload: bytes) -> int:
-        """Take notice of a MARK record; return the LSN that must follow it."""
-        following = lsn_behind_mark(lsn, payload)
-        if len(payload) == _GAP.size and payload[0] == _MARK_GAP:
-            self._seen.known_gaps += max(0, int(_GAP.unpack(payload)[1]) - lsn + 1)
-        return following
 
     def _judge(self, no: int, data: bytes, offset: int, *, last: bool) -> int | None:
         """Decide what a bad place is. Return where to go on, or None when the segment ends here."""
@@ -374,15 +317,15 @@ class LogReader:
         return stop
 
 
-def _brought_up(lsn: int, type_: int, version: int, payload: bytes) -> bytes:
-    """The payload of another version's record, as this version reads it."""
-    if version > RECORD_VERSION:
-        raise NewerFormat(f"record {lsn} has version {version}; this version reads up to {RECORD_VERSION}")
-    return brought_up(lsn, type_, version, payload)
-
-
 def read_log(
-    place: LogPlace, files: Files, *, salvage: bool = False, live: bool = False, after_lsn: int = 0, below: int = 0
+    place: LogPlace,
+    files: Files,
+    *,
+    salvage: bool = False,
+    live: bool = False,
+    after_lsn: int = 0,
+    below: int = 0,
+    marks: bool = False,
 ) -> LogReader:
     """Read a log from its oldest record on.
 
@@ -393,8 +336,9 @@ def read_log(
         live: An engine is writing this log; tolerate removed segments and a write under way.
         after_lsn: Give out what is behind this record, which the log must reach; segments before are not read.
         below: Read closed segments only, those with smaller numbers than this; 0: all. They have no torn tail.
+        marks: Give out the log's own marks, too, for who writes the log anew.
 
     Returns:
         An iterable of records in LSN order; afterwards its `report()` is complete. Reading writes nothing.
     """
-    return LogReader(place, files, salvage=salvage, live=live, after_lsn=after_lsn, below=below)
+    return LogReader(place, files, salvage=salvage, live=live, after_lsn=after_lsn, below=below, marks=marks)

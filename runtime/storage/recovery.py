@@ -21,7 +21,7 @@ from actors.state_column import BACKOFF, PARKED, READY, where
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import RecoveryReport
+from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import resume_live
 
 

@@ -36,11 +36,13 @@ from runtime.mail.blobs import BlobStore
 from runtime.storage.contents import Blobs, Contents, check_contents, look_up
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.reader import read_log
+from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import begin_to_salvage
+from runtime.storage.sharded_wal import LogWriting, open_log
 from runtime.storage.sieve import Sieve
 from runtime.storage.transfer import enter_runs
-from runtime.storage.wal import NO_SPACE, LogWriter
+from runtime.storage.wal import NO_SPACE
 
 BATCH_RECORDS: Final = 1024
 BATCH_BYTES: Final = 8 << 20
@@ -102,7 +104,7 @@ def rescue(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Resc
 def _make(old: StateFolder, aside: str, target: str) -> RescueReport:
     store = BlobStore(old.blobs_path, fsync=False)
     sieve = Sieve(store.open)
-    with StateFolder.open(aside) as new:
+    with StateFolder.open(aside, log_shards=old.log_shards) as new:
         report = _copy_log(old, new, DiskFiles(), sieve)
         found = look_up(sieve, store)
         try:
@@ -213,9 +215,9 @@ def _lines(scheduler: Scheduler) -> Iterator[bytes]:
             yield orjson.dumps(line)
 
 
-def _writer_of(new: StateFolder, files: DiskFiles) -> LogWriter:
+def _writer_of(new: StateFolder, files: DiskFiles) -> LogWriting:
     """Of a log that is empty."""
     empty = read_log(new.log, files)
     for _ in empty:
         pass
-    return LogWriter(new.log, files, empty.report())
+    return open_log(new.log, files, empty.report())

@@ -27,7 +27,8 @@ from actors.saved import load
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
 from runtime.storage.files import Files
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import RecoveryReport, list_segments, read_log, segment_heads
+from runtime.storage.reader import list_segments, read_log, segment_heads
+from runtime.storage.report import RecoveryReport
 
 LIVE_TRIES_MAX: Final = 5
 DAMAGED: Final = ".damaged"

@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import Files, write_whole
-from runtime.storage.reader import Gap, RecoveryReport, gap_payload, read_log
+from runtime.storage.reader import read_log
+from runtime.storage.report import Gap, RecoveryReport, gap_payload
+from runtime.storage.salvage_shards import DAMAGED, mend_shards
 from runtime.storage.segment import (
     BARRIER,
     SEGMENT_HEADER_BYTES,
@@ -26,8 +27,6 @@ from runtime.storage.segment import (
     pack_segment_header,
     segment_name,
 )
-
-DAMAGED: Final = ".damaged"
 
 
 def mend_log(place: LogPlace, files: Files, report: RecoveryReport) -> RecoveryReport:
@@ -45,6 +44,8 @@ def mend_log(place: LogPlace, files: Files, report: RecoveryReport) -> RecoveryR
     Raises:
         OSError: No space or no permission; the damaged log is as it was, or partly mended.
     """
+    if place.shards > 1:
+        return mend_shards(place, files, report)
     names = {segment_name(info.no): info for info in report.segments}
     gaps: dict[str, list[Gap]] = {}
     for gap in report.gaps:

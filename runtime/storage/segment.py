@@ -20,7 +20,7 @@ checks, which are in XXH3's canonical (big-endian) form.
 Both checks are XXH3-64 seeded with the low half of the folder's uuid, so that a record of another log, or a stale block
 of one, is not accepted. The check stands first so that what it covers is one contiguous slice.
 
-The only flag, `BARRIER`, says that everything before this record was durable when the record was written; it is set
+Its flag `BARRIER` says that everything before this record was durable when the record was written; it is set
 on the first record of a batch where that is so. It tells a torn tail from damage, also when the disk wrote the pages
 of the last batches in another order. A bad place in the last segment is
 
@@ -31,6 +31,9 @@ of the last batches in another order. A bad place in the last segment is
 
 Earlier segments are always synced before their successor exists, so whatever is bad there is damage. An orderly close
 ends the log with a MARK under a barrier, so that nothing is left in doubt.
+
+A log may lie in shards, see `merge`: then each shard has segment files of this layout in a folder of its own, and LSNs
+ascend in each.
 
 Invariants: a header is complete and durable before its segment has its name; LSNs are contiguous through the log.
 Known limits: the end of the log cut off exactly between two records cannot be told from a shorter log. A changed bit in
@@ -66,6 +69,12 @@ _UNCHECKED: Final = Struct("<IBBHQ")
 _UNCHECKED_BYTES: Final = _UNCHECKED.size
 
 BARRIER: Final = 1
+ALL_BEFORE: Final = 2
+AHEAD_SHIFT: Final = 4
+AHEAD_MAX: Final = (1 << 16 - AHEAD_SHIFT) - 1
+"""`ALL_BEFORE` is of logs in shards, see `merge`: when this record was written, all LSNs before its batch were durable
+on every shard. How far the batch begins before the record is in the flags from bit `AHEAD_SHIFT` on."""
+SHARD_SEED: Final = 0x9E37_79B9_7F4A_7C15
 SECTOR_BYTES: Final = 512
 """Smallest unit that a disk writes or does not write."""
 LOST_BYTES_MIN: Final = 16
@@ -74,8 +83,8 @@ LOST_BYTES_MIN: Final = 16
 _LSN_MAX: Final = 1 << 48
 LSN_LEAP_MAX: Final = 1 << 28
 """Records lost at one place at most. Far more than a segment has, so that lost segments can be leapt over."""
-_LOOKS_LIKE_A_RECORD: Final = re.compile(rb"[\x01-\xff][\x01-\x0f][\x00-\x0f]\x00.{6}\x00\x00", re.DOTALL)
-"""Type, version, flags and LSN of a record header: at random this matches once in some 2**34 bytes."""
+_LOOKS_LIKE_A_RECORD: Final = re.compile(rb"[\x01-\xff][\x01-\x0f].{8}\x00\x00", re.DOTALL)
+"""Type, version, flags and LSN of a record header: at random this matches once in some 2**20 bytes."""
 _BEFORE_TYPE: Final = 12
 
 digest = xxhash.xxh3_64_digest
@@ -87,11 +96,26 @@ class LogPlace:
 
     folder: str
     uuid: UUID
+    shards: int = 1
+    shard: int = 0
+    """Of a part of a log in shards: which one."""
+    prefix: str = ""
+    """Of the names of its segments, where they are told."""
 
     @property
     def seed(self) -> int:
-        """Seed of the checks."""
-        return self.uuid.int & 0xFFFF_FFFF_FFFF_FFFF
+        """Seed of the checks. Each shard has its own, so that a file in the place of another's is not taken for it."""
+        return (self.uuid.int + self.shard * SHARD_SEED) & 0xFFFF_FFFF_FFFF_FFFF
+
+    def part(self, shard: int) -> LogPlace:
+        """The place of one shard; of a log without shards, its own."""
+        if self.shards == 1:
+            return self
+        return LogPlace(f"{self.folder}/{shard}", self.uuid, 1, shard, f"{shard}/")
+
+    def parts(self) -> list[LogPlace]:
+        """The places of all shards."""
+        return [self.part(shard) for shard in range(self.shards)]
 
 
 class SegmentInfo(NamedTuple):
@@ -138,7 +162,7 @@ def read_segment_header(data: bytes, no: int, place: LogPlace) -> int:
         LogCorrupt: Not a segment, damaged, or of another log; offset 0.
         NewerFormat: Written by a newer version.
     """
-    name = segment_name(no)
+    name = place.prefix + segment_name(no)
     if len(data) < SEGMENT_HEADER_BYTES:
         raise LogCorrupt(f"segment {name} is shorter than its header", name, 0)
     magic, version, _size, number, uuid, first_lsn, check = SEGMENT_HEADER.unpack_from(data)
@@ -153,14 +177,17 @@ def read_segment_header(data: bytes, no: int, place: LogPlace) -> int:
     return int(first_lsn)
 
 
-def pack_records(records: Sequence[Record], seed: int, next_lsn: int, first_flags: int) -> tuple[list[bytes], int]:
+def pack_records(
+    records: Sequence[Record], seed: int, next_lsn: int, first_flags: int, *, sparse: bool = False
+) -> tuple[list[bytes], int]:
     """Frame a batch.
 
     Args:
-        records: The batch, LSNs contiguous from `next_lsn`.
+        records: The batch, LSNs contiguous from `next_lsn`, or ascending where they may be `sparse`.
         seed: Of the checks.
         next_lsn: The LSN that must come first.
         first_flags: Flags of the first record; the others have none.
+        sparse: Of a shard, which has some of the records.
 
     Returns:
         Buffers to write, in order, and their total size in bytes. Small records share a buffer.
@@ -175,6 +202,8 @@ def pack_records(records: Sequence[Record], seed: int, next_lsn: int, first_flag
     mark = first_flags
     for lsn, type_, payload in records:
         length = len(payload)
+        if sparse and lsn > next_lsn:
+            next_lsn = lsn
         if lsn != next_lsn or length > limits.RECORD_BYTES_MAX or not 0 < type_ < 256:
             raise ProtocolError(f"record {lsn} of type {type_} with {length} bytes cannot follow LSN {next_lsn - 1}")
         head = pack(length, type_, RECORD_VERSION, mark, lsn)

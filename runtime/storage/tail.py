@@ -23,7 +23,8 @@ from actors.protocol.errors import NewerFormat
 from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import LSN_FIRST, RECORD_VERSION, Record, RecordType
 from runtime.storage.files import DiskFiles
-from runtime.storage.reader import list_segments, lsn_behind_mark
+from runtime.storage.reader import list_segments
+from runtime.storage.report import lsn_behind_mark
 from runtime.storage.seek import OrderKey, RecordPlace, SegmentFile, corrupt, last_with, open_segment
 from runtime.storage.segment import (
     CHECK_BYTES,
@@ -325,6 +326,17 @@ def _submitted(type_: int, payload: bytes) -> tuple[int, int] | None:
         return no, wall_ns
     found = _SUBMITTED.match(payload)
     return None if found is None else (int(found[1]), int(found[2]))
+
+
+def latest_before(place: LogPlace, lsn: int) -> int:
+    """The latest time that one of some records before an LSN says, in the segment where that is; 0: none does."""
+    for no in reversed(list_segments(place, DiskFiles())):
+        segment = open_segment(place, no)
+        if segment is not None:
+            with segment:
+                if segment.first_lsn <= lsn:
+                    return _time_before(segment, lsn)
+    return 0
 
 
 def _time_before(segment: SegmentFile, lsn: int) -> int:

@@ -15,9 +15,10 @@ from actors.protocol.errors import LogCorrupt
 from actors.protocol.records import RecordType
 from actors.protocol.words import counted
 from runtime.storage.files import ASIDE, DiskFiles, Files
-from runtime.storage.folder import StateFolder
-from runtime.storage.reader import LogReader, RecoveryReport, read_log
-from runtime.storage.salvage import DAMAGED
+from runtime.storage.folder import StateFolder, is_log_name
+from runtime.storage.reader import LogReader, read_log
+from runtime.storage.report import RecoveryReport
+from runtime.storage.salvage_shards import DAMAGED
 from runtime.storage.segment import LogPlace, segment_no
 from runtime.storage.verify_checkpoint import verify_checkpoint
 from runtime.storage.verify_subscriptions import verify_subscriptions
@@ -90,11 +91,18 @@ def verify(path: str | os.PathLike[str], *, files: Files | None = None) -> Verif
             created=folder.created,
             sound=not problems,
             problems=tuple(problems),
-            notes=(*_notes(place, files, log, types), *checkpoint.notes, *subscriptions),
+            notes=(*_notes(place, files, log, types), *_other_logs(folder, files), *checkpoint.notes, *subscriptions),
             record_types={_KNOWN_TYPES.get(type_, f"type {type_}"): count for type_, count in sorted(types.items())},
             log=log,
             checkpoint_lsn=checkpoint.lsn,
         )
+
+
+def _other_logs(folder: StateFolder, files: Files) -> list[str]:
+    """Logs that are not in use."""
+    others = [name for name in sorted(files.list(folder.path)) if is_log_name(name) and name != folder.log_name]
+    again = f"`reshard STATE {folder.log_shards}` removes it"
+    return [f"{name}/: a log that is not in use, left over when it was moved; {again}" for name in others]
 
 
 def _walk(reader: LogReader) -> tuple[Counter[int], LogCorrupt | None]:
@@ -118,12 +126,13 @@ def _notes(place: LogPlace, files: Files, log: RecoveryReport, types: Counter[in
     unknown = sorted(set(types) - set(_KNOWN_TYPES))
     if unknown:
         notes.append(f"record types unknown to this version: {unknown}")
-    try:
-        names = files.list(place.folder)
-    except FileNotFoundError:
-        return [*notes, "there is no log yet"]
-    for name in sorted(names):
-        if segment_no(name) is None:
-            known = name.endswith((ASIDE, DAMAGED))
-            notes.append(f"{name}: left over by {'a crash or salvage' if known else 'someone else'}")
+    for part in place.parts():
+        try:
+            names = files.list(part.folder)
+        except FileNotFoundError:
+            return [*notes, "there is no log yet"]
+        for name in sorted(names):
+            if segment_no(name) is None:
+                known = name.endswith((ASIDE, DAMAGED))
+                notes.append(f"{part.prefix}{name}: left over by {'a crash or salvage' if known else 'someone else'}")
     return notes

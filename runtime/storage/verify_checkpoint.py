@@ -13,7 +13,7 @@ from actors.scheduler import Scheduler
 from runtime.storage.checkpoint import CheckpointFile
 from runtime.storage.files import Files
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import RecoveryReport
+from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import LIVE_TRIES_MAX, first_lsn, missing_checkpoint
 
 

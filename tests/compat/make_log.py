@@ -14,7 +14,7 @@ import sys
 
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DiskFiles, write_whole
-from runtime.storage.folder import FORMAT_VERSION, IDENTITY_NAME, MAGIC, StateFolder
+from runtime.storage.folder import IDENTITY_NAME, MAGIC, StateFolder
 from runtime.storage.reader import read_log
 from runtime.storage.salvage import DAMAGED, mend_log
 from runtime.storage.segment import LogPlace, segment_name
@@ -66,7 +66,7 @@ def damage(place: LogPlace) -> None:
 def main(path: str) -> None:
     """Make the folder. It must not exist."""
     os.mkdir(path)
-    identity = {"magic": MAGIC, "format": FORMAT_VERSION, "uuid": UUID_TEXT, "created": CREATED}
+    identity = {"magic": MAGIC, "format": 1, "uuid": UUID_TEXT, "created": CREATED}
     write_whole(FILES, path, IDENTITY_NAME, json.dumps(identity, indent=1).encode() + b"\n")
     with StateFolder.open(path) as folder:
         place = folder.log

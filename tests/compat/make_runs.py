@@ -16,7 +16,7 @@ from pathlib import Path
 
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DiskFiles, write_whole
-from runtime.storage.folder import FORMAT_VERSION, IDENTITY_NAME, MAGIC, StateFolder
+from runtime.storage.folder import IDENTITY_NAME, MAGIC, StateFolder
 from runtime.storage.reader import read_log
 from runtime.storage.transfer import export_runs, import_runs
 from runtime.storage.wal import LogWriter
@@ -31,7 +31,7 @@ HALFWAY = {"open": (50, 400)}
 def make(path: Path, records: Iterable[Record]) -> None:
     """A state folder with these records, and its export."""
     path.mkdir(parents=True)
-    identity = {"magic": MAGIC, "format": FORMAT_VERSION, "uuid": UUID_TEXT, "created": CREATED}
+    identity = {"magic": MAGIC, "format": 1, "uuid": UUID_TEXT, "created": CREATED}
     write_whole(DiskFiles(), str(path), IDENTITY_NAME, json.dumps(identity, indent=1).encode() + b"\n")
     with StateFolder.open(path) as folder:
         reader = read_log(folder.log, DiskFiles())

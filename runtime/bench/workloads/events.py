@@ -87,9 +87,8 @@ def _delivered(runtime: Runtime, setup: Setup, extra: dict[str, float]) -> Measu
     with runtime.events(TOLD) as events:
         first = events.statistics().next_lsn
     _map(runtime, setup.tasks)
-    with runtime.events(TOLD, since=first) as events:
-        with MeasuredWindow(session.members(runtime)) as window:
-            seen = _count(events, setup.tasks)
+    with runtime.events(TOLD, since=first) as events, MeasuredWindow(session.members(runtime)) as window:
+        seen = _count(events, setup.tasks)
     check_equal(seen, setup.tasks, "delivered")
     return window
 

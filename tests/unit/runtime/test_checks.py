@@ -100,6 +100,7 @@ WRONG: dict[Callable[..., Any], dict[str, list[Any]]] = {
     },
     RuntimeConfig: {
         "checkpoint_bytes": [value for value in (*COUNTS, 100) if value is not None],
+        "log_shards": [*(value for value in (*COUNTS, 65) if value is not None)],
         "node_types": ["cpu", 5, ["cpu"], None, [NodeType("a"), NodeType("a")]],
         "durability": STRANGE,
         "retention": [*STRANGE, None],

@@ -19,6 +19,7 @@ from actors.protocol.errors import (
     DiskFull,
     NewerFormat,
     NotAStateFolder,
+    OtherShards,
     StateFolderError,
     StateFolderInUse,
 )
@@ -147,8 +148,44 @@ def test_an_identity_without_uuid_is_damaged(tmp_path: Path, uuid: object) -> No
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     StateFolder.open(tmp_path).close()
     identity = json.loads((tmp_path / IDENTITY_NAME).read_text())
-    (tmp_path / IDENTITY_NAME).write_text(json.dumps({**identity, "format": 2}))
+    (tmp_path / IDENTITY_NAME).write_text(json.dumps({**identity, "format": 3}))
     with pytest.raises(NewerFormat):
+        StateFolder.open(tmp_path)
+
+
+def test_the_log_of_a_new_folder_can_lie_in_shards(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path / "state", log_shards=3) as folder:
+        assert (folder.log_name, folder.log_shards) == ("log", 3)
+        assert [part.folder for part in folder.log.parts()] == [f"{folder.path}/log/{shard}" for shard in range(3)]
+        assert sorted(os.listdir(folder.log.folder)) == ["0", "1", "2"]
+    assert json.loads((tmp_path / "state" / IDENTITY_NAME).read_text())["format"] == 2
+    for same in (None, 3):
+        with StateFolder.open(tmp_path / "state", log_shards=same) as folder:
+            assert folder.log_shards == 3
+    with pytest.raises(OtherShards, match=r"lies in 3 shards, not in 1 .*reshard STATE N"):
+        StateFolder.open(tmp_path / "state", log_shards=1)
+    StateFolder.open(tmp_path / "state").close()  # the lock was given up
+
+
+def test_a_log_in_one_piece_is_as_it_always_was(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path, log_shards=1) as folder:
+        assert folder.log.folder == os.path.join(folder.path, "log")
+    identity = json.loads((tmp_path / IDENTITY_NAME).read_text())
+    assert set(identity) == {"magic", "format", "uuid", "created"}
+    assert identity["format"] == 1
+    with pytest.raises(OtherShards):
+        StateFolder.open(tmp_path, log_shards=2)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [{"folder": "../x", "shards": 1}, {"folder": "log", "shards": 0}, {"folder": "log", "shards": 65}, {}, "log", 5],
+)
+def test_a_damaged_place_of_the_log_is_told(log: object, tmp_path: Path) -> None:
+    StateFolder.open(tmp_path).close()
+    identity = json.loads((tmp_path / IDENTITY_NAME).read_text())
+    (tmp_path / IDENTITY_NAME).write_text(json.dumps({**identity, "log": log}))
+    with pytest.raises(StateFolderError, match="damaged"):
         StateFolder.open(tmp_path)
 
 
