@@ -247,7 +247,9 @@ def _read(line: bytes) -> dict[str, Any]:
 
 def _cursor(found: dict[str, Any]) -> Cursor:
     cursor = Cursor(**found)
-    if not all(type(value) is int for value in asdict(cursor).values()) or cursor.lsn < 1 or cursor.keep_bytes < 0:
+    numbers = asdict(cursor)
+    is_text = isinstance(numbers.pop("note"), str)
+    if not is_text or {type(number) for number in numbers.values()} != {int} or cursor.lsn < 1 or cursor.keep_bytes < 0:
         raise ValueError("it holds what no cursor holds")
     return cursor
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.protocol import limits
 from actors.protocol.errors import LogCorrupt, NewerFormat, ProtocolError
-from actors.protocol.records import Record
+from actors.protocol.records import RECORD_VERSION, Record
 from runtime.storage import segment
 from runtime.storage.segment import (
     BARRIER,
@@ -43,7 +43,7 @@ def test_sizes_are_as_drawn() -> None:
 
 def test_bytes_are_as_drawn() -> None:
     data = packed([Record(0x0102030405, 3, b"payload")], first_flags=BARRIER)
-    assert data[8:] == b"\x07\0\0\0\x03\x02\x01\0\x05\x04\x03\x02\x01\0\0\0payload"
+    assert data[8:] == b"\x07\0\0\0\x03%c\x01\0\x05\x04\x03\x02\x01\0\0\0payload" % RECORD_VERSION
     assert data[:8] == segment.digest(data[8:], SEED)
 
 
