@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from runtime import engine, invoke
+from runtime import invoke, opening
 from runtime.errors import ConfigurationError, QueueFull
 from runtime.executor import Executor
 from runtime.testing import InlineStarter
@@ -33,7 +33,7 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     def starter(config: dict[str, Any]) -> InlineStarter:
         return InlineStarter(config["state_dir"], [n["name"] for n in config["node_types"]])
 
-    monkeypatch.setattr(engine, "ProcessStarter", starter)
+    monkeypatch.setattr(opening, "ProcessStarter", starter)
     monkeypatch.setattr(invoke, "INITIALIZED", invoke._Once())
 
 
