@@ -12,6 +12,7 @@ from typing import Any
 
 from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, ControlSignal, SkipNode, WaitsForCalls
 from actors.protocol.errors import (
+    ArchiveUnusable,
     BreakerOpen,
     CallerError,
     CheckpointUnusable,
@@ -62,6 +63,7 @@ from actors.protocol.errors import (
 from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld, SubscriberTooSlow, SubscriptionInUse
 
 __all__ = [
+    "ArchiveUnusable",
     "AttemptCancelled",
     "AttemptTimeout",
     "BreakerOpen",

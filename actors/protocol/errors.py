@@ -362,6 +362,13 @@ class CheckpointUnusable(EnvironmentFault):
     hint = "restore the folder from a copy; salvage=True opens what can be read, and what the checkpoint held is lost"
 
 
+class ArchiveUnusable(EnvironmentFault):
+    """The archive of finished runs is damaged, or belongs to another folder. Nothing else depends on it."""
+
+    code = "MS212"
+    hint = "restore archive.db from a copy, or delete it: the runs in it are lost, everything else is as it was"
+
+
 # --- bug --------------------------------------------------------------------------------------------------------
 
 

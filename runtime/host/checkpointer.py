@@ -1,7 +1,8 @@
 """The process "ms-checkpointer": takes one checkpoint and ends.
 
-Entered by the spawner's fork as `run(config, fds, lifeline)`, like a worker. Config keys: `state_dir`, `lsn`, `below`.
-Descriptor: the write end of a pipe, for one line of JSON: {"lsn": ..., "bytes": ...} or {"failed": why}.
+Entered by the spawner's fork as `run(config, fds, lifeline)`, like a worker. Config keys: `state_dir`, `lsn`, `below`,
+`archive` (an `ArchiveRule`, or null). Descriptor: the write end of a pipe, for one line of JSON: {"lsn": ...,
+"bytes": ...} or {"failed": why}.
 
 It steps back behind engine and workers, and dies with the spawner. What a crash leaves behind: the checkpoint before.
 """
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.archived import ArchiveRule
 from actors.protocol.errors import MainspringError
 from runtime.host import kernel
 from runtime.mail.blobs import BlobStore
@@ -37,8 +39,9 @@ def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
     try:
         with StateFolder.open(config["state_dir"], create=False, owner=False) as folder:
             load_blob = BlobStore(folder.blobs_path, fsync=False).open
+            rule = None if config.get("archive") is None else ArchiveRule.of(config["archive"])
             said: dict[str, Any] = take_checkpoint(
-                folder, config["lsn"], config["below"], DiskFiles(), load_blob
+                folder, config["lsn"], config["below"], DiskFiles(), load_blob, rule
             )._asdict()
     except (MainspringError, OSError, MemoryError) as refused:
         said = {"failed": f"{type(refused).__name__}: {getattr(refused, 'message', refused)}"}

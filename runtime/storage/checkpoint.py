@@ -11,7 +11,7 @@ together against `meta`; and SQLite's own structure as far as it is read. Damage
 
 Concurrency: one writer; readers beside it see the checkpoint before or after. A reader that may not write finds the
 journal that a crash left and looks at a copy of both files.
-Known limits: reading holds the writer up until it is over, and is held up by a commit, `BUSY_S` at most.
+Known limits: reading holds the writer up until it is over, and is held up by a commit, `sqlite_file.BUSY_S` at most.
 """
 
 from __future__ import annotations
@@ -19,33 +19,25 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NoReturn, Self
-from urllib.parse import quote
 from uuid import UUID
 
 import xxhash
 
-from actors.protocol.errors import CheckpointUnusable, DiskFull, NewerFormat, StateFolderError
+from actors.protocol.errors import CheckpointUnusable, NewerFormat, StateFolderError
 from actors.saved import ENGINE, SavedPart
+from runtime.storage.sqlite_file import connect, copied, explain, needs_copy, packed, unpacked
 
 CHECKPOINT_NAME: Final = "checkpoint.db"
 CHECKPOINT_FORMAT: Final = 1
-BUSY_S: Final = 30.0
-PACK_BYTES_MIN: Final = 128
-"""Less is not worth compressing."""
-PACK_LEVEL: Final = 1
 FREE_PAGES_MIN: Final = 1024
 """So many free pages, and a quarter of the file, are given back to the file system."""
-_FILES: Final = ("", "-journal")
 _PAGES: Final = ("freelist_count", "page_count")
-_OUTSIDE: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_PERM")
-"""How errors begin that say nothing of what is in the file."""
 _SCHEMA: Final = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value)",
     """CREATE TABLE part(
@@ -80,11 +72,11 @@ class CheckpointFile:
         if not os.path.exists(path):
             return None
         try:
-            found = cls(path, uuid, _connect(f"file:{quote(path)}?mode=ro"))
+            found = cls(path, uuid, connect(path, "ro"))
             try:
                 there = found._begins()
             except sqlite3.OperationalError as error:
-                if not error.sqlite_errorname.startswith("SQLITE_READONLY"):
+                if not needs_copy(error):
                     raise
                 found = cls._of_copy(path, uuid)
                 there = found._begins()
@@ -104,7 +96,7 @@ class CheckpointFile:
         """
         path = os.path.join(folder, CHECKPOINT_NAME)
         try:
-            database = _connect(f"file:{quote(path)}?mode=rwc")
+            database = connect(path, "rwc")
         except sqlite3.Error as error:
             _explain(path, error)
         found = cls(path, uuid, database)
@@ -127,8 +119,8 @@ class CheckpointFile:
         total = xxhash.xxh3_64(f"{self.lsn} ".encode(), seed=self._seed)
         try:
             rows = self._database.execute("SELECT run, col, at, digest, packed, body FROM part ORDER BY run, col, at")
-            for run, column, at, digest, packed, body in rows:
-                content = zlib.decompress(body) if packed else body
+            for run, column, at, digest, by_zlib, body in rows:
+                content = unpacked(by_zlib, body)
                 if self._digest(run, column, at, content) != digest:
                     raise CheckpointUnusable(f"{self.path} is damaged: column {column!r} of run {run} at {at}")
                 total.update(digest)
@@ -200,12 +192,9 @@ class CheckpointFile:
     @classmethod
     def _of_copy(cls, path: str, uuid: UUID) -> Self:
         """What a crash left can only be put right where one may write."""
-        copy = tempfile.mkdtemp(prefix="mainspring-")
+        copy = copied(path)
         try:
-            for suffix in _FILES:
-                with suppress(FileNotFoundError):
-                    shutil.copyfile(path + suffix, os.path.join(copy, CHECKPOINT_NAME + suffix))
-            return cls(path, uuid, _connect(f"file:{quote(os.path.join(copy, CHECKPOINT_NAME))}?mode=rw"), copy)
+            return cls(path, uuid, connect(os.path.join(copy, CHECKPOINT_NAME), "rw"), copy)
         except BaseException:
             shutil.rmtree(copy, ignore_errors=True)
             raise
@@ -256,8 +245,8 @@ class CheckpointFile:
                 digest = self._digest(run, column, at, body)
                 if old.pop((column, at), None) == digest:
                     continue
-                stored = zlib.compress(body, PACK_LEVEL) if len(body) >= PACK_BYTES_MIN else body
-                row = (run, column, at, digest, stored is not body, stored)
+                by_zlib, stored = packed(body)
+                row = (run, column, at, digest, by_zlib, stored)
                 database.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
                 written += len(stored)
             database.executemany("DELETE FROM part WHERE run = ? AND col = ? AND at = ?", [(run, *key) for key in old])
@@ -269,15 +258,6 @@ class CheckpointFile:
         return written
 
 
-def _connect(uri: str) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
-
-
 def _explain(path: str, error: sqlite3.Error) -> NoReturn:
     """Raise our own error for one of SQLite."""
-    name = getattr(error, "sqlite_errorname", "")
-    if name == "SQLITE_FULL":
-        raise DiskFull(f"no space for the checkpoint {path}") from error
-    if name.startswith(_OUTSIDE):
-        raise StateFolderError(f"the checkpoint {path} cannot be used: {error} ({name})") from error
-    raise CheckpointUnusable(f"{path} is damaged: {error}") from error
+    explain("checkpoint", path, error, CheckpointUnusable)

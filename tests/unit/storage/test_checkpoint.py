@@ -13,6 +13,7 @@ import pytest
 from actors.protocol.errors import CheckpointUnusable, DiskFull, NewerFormat, StateFolderError
 from actors.saved import SavedPart
 from runtime.storage import checkpoint as module
+from runtime.storage import sqlite_file
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
 
 OWN = UUID(int=5)
@@ -83,7 +84,7 @@ def test_a_crash_before_the_end_leaves_the_checkpoint_before(made: Path) -> None
 
 
 def test_a_reader_sees_one_state(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BUSY_S", 0.0)
+    monkeypatch.setattr(sqlite_file, "BUSY_S", 0.0)
     reader = CheckpointFile.read(str(made), OWN)
     assert reader is not None
     with reader, pytest.raises(StateFolderError, match="BUSY"):
@@ -93,7 +94,7 @@ def test_a_reader_sees_one_state(made: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_space_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PACK_BYTES_MIN", 1 << 30)
+    monkeypatch.setattr(sqlite_file, "PACK_BYTES_MIN", 1 << 30)
     monkeypatch.setattr(module, "FREE_PAGES_MIN", 64)
     put(tmp_path, 1, [ENGINE, *(SavedPart(1, "state", at, bytes(100_000)) for at in range(10))], [1])
     before = (tmp_path / CHECKPOINT_NAME).stat().st_size
