@@ -29,13 +29,14 @@ from runtime.aio_iterators import EndingOrder, Pages
 from runtime.aio_operations import AsyncOperations
 from runtime.aio_schedule_calls import AsyncScheduleCalls
 from runtime.aio_submitter import AsyncSubmitter
-from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
+from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, RuntimeConfig
 from runtime.dispatch import Dispatch
 from runtime.engine import new_client
 from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.host.scaling import OnScale
 from runtime.registry import TaskRegistry
+from runtime.retention import Retention
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_entry, ask_policy
 from runtime.views import Request, RunStatus
 

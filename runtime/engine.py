@@ -25,7 +25,7 @@ from typing import Any, Self, TypeVar
 
 from actors.protocol.errors import NestedRuntime
 from runtime import views, waiting
-from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
+from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, RuntimeConfig
 from runtime.dispatch import Dispatch
 from runtime.event_calls import EventCalls
 from runtime.flow import Flow
@@ -39,6 +39,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.operations import Operations
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
+from runtime.retention import Retention
 from runtime.schedule_calls import ScheduleCalls
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_change, ask_entry, ask_policy
 from runtime.signals import SigtermGuard
@@ -59,7 +60,7 @@ class Runtime(EventCalls, Operations, ScheduleCalls, Submitter):
             "default", or on the first one given.
         durability: What an acknowledged submission survives: "fsync" power loss, "os" the death of every process,
             "none" promises nothing.
-        retention: How many finished runs are kept.
+        retention: How many finished runs are kept in memory, and how long in the archive.
         salvage: Open a log that is corrupt in the middle and report what was dropped, instead of refusing.
         missing_handler: "park" or "fail" tasks whose function workers cannot find.
         scheduling: Quotas, weights, rates and shares; see `Scheduling`. None for its defaults.

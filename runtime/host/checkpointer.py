@@ -2,7 +2,7 @@
 
 Entered by the spawner's fork as `run(config, fds, lifeline)`, like a worker. Config keys: `state_dir`, `lsn`, `below`,
 `archive` (an `ArchiveRule`, or null). Descriptor: the write end of a pipe, for one line of JSON: {"lsn": ...,
-"bytes": ...} or {"failed": why}.
+"bytes": ..., "due_ns": ...} or {"failed": why}.
 
 It steps back behind engine and workers, and dies with the spawner. What a crash leaves behind: the checkpoint before.
 """

@@ -136,12 +136,24 @@ class BlobStore:
             with suppress(OSError):
                 self._path(name).unlink()
 
-    def remove_run(self, run_key: str) -> None:
+    def remove_run(self, run_key: str, before_ns: int | None = None) -> None:
         """Remove a run's blobs. Readers keep what they have mapped; there may be none.
+
+        Args:
+            run_key: Of the run.
+            before_ns: Only those that were written before this time: the id may have been used again since.
 
         Crash: some files remain; `sweep` removes them when the run is not live.
         """
-        shutil.rmtree(self._path(run_key), ignore_errors=True)
+        folder = self._path(run_key)
+        if before_ns is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        with suppress(OSError):
+            for path in list(folder.iterdir()):
+                if path.stat().st_mtime_ns < before_ns:
+                    path.unlink()
+            folder.rmdir()
 
     def sweep(self, live: Callable[[str], bool]) -> list[str]:
         """Remove the blobs of runs that are not live, and what interrupted writes left. For use while nobody writes.

@@ -189,6 +189,13 @@ class ArchiveFile:
         ((runs, nodes, size),) = self._rows("SELECT count(*), sum(nodes), sum(bytes) FROM run")
         return runs, nodes or 0, size or 0
 
+    def due_ns(self, bytes_max: int | None) -> int | None:
+        """When something is to be trimmed (`archive_trim`): 0: at once; None: never, as it stands."""
+        rows = self._rows("SELECT min(expires_ns), EXISTS(SELECT 1 FROM going) FROM run")
+        ((first_ns, going),) = rows
+        over = bytes_max is not None and self.totals()[2] > bytes_max
+        return 0 if going or over else first_ns
+
     def check(self) -> list[str]:
         """What SQLite finds wrong with its own structure."""
         return [text for (text,) in self._rows("PRAGMA quick_check(20)") if text != "ok"]

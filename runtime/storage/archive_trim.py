@@ -65,9 +65,7 @@ class Trimmer:
 
     def due_ns(self) -> int | None:
         """When the next run goes because its time is over; None: none does."""
-        with self._archive.transaction() as database:
-            found: int | None = database.execute("SELECT min(expires_ns) FROM run").fetchone()[0]
-        return found
+        return self._archive.due_ns(self._rule.bytes_max)
 
     def _let_go(self, now_ns: int) -> int:
         """Rows of runs whose time is over, and of the oldest where all take too much."""

@@ -73,8 +73,8 @@ class Archiver:
         """How many were put, and their bytes as they are stored."""
         replay.let_go = self._take
 
-    def finish(self, lsn: int) -> None:
-        """All records up to this one were folded: make the archive durable.
+    def finish(self, lsn: int) -> int | None:
+        """All records up to this one were folded: make the archive durable. Returns when it is to be trimmed.
 
         Raises:
             DiskFull, ArchiveUnusable, StateFolderError, OSError: It cannot be; the checkpoint must not be taken.
@@ -82,6 +82,7 @@ class Archiver:
         self._put()
         if lsn > self._archive.lsn:
             self._archive.settle(lsn, self._rule, self._passed)
+        return self._archive.due_ns(self._rule.bytes_max)
 
     def close(self) -> None:
         """Close the archive."""

@@ -31,10 +31,12 @@ from runtime.storage.resume import DAMAGED, first_lsn, refuse_cut
 
 
 class Taken(NamedTuple):
-    """A checkpoint that was taken: up to which record, and how many bytes were written for it."""
+    """A checkpoint that was taken: up to which record, how many bytes were written for it, and when the archive is to
+    be trimmed (wall clock ns; None: it is not known to be)."""
 
     lsn: int
     bytes: int
+    due_ns: int | None = None
 
 
 def take_checkpoint(
@@ -72,11 +74,10 @@ def take_checkpoint(
             refuse_cut(replay, report)
         if report.next_lsn != lsn + 1:
             raise LogCorrupt(f"the closed segments end at LSN {report.next_lsn - 1}, not at {lsn}")
-        if archiver is not None:
-            archiver.finish(lsn)
+        due_ns = None if archiver is None else archiver.finish(lsn)
         written = checkpoint.put(lsn, save(replay, replay.touched), kept_runs(replay))
         checkpoint.give_back()
-        return Taken(lsn, written)
+        return Taken(lsn, written, due_ns)
 
 
 def _opened(folder: StateFolder, *, log_is_whole: bool) -> CheckpointFile:
