@@ -15,7 +15,7 @@ how that went. Nobody waits for it.
 - When one was taken, a CHECKPOINT record says so, and the floor of the log rises behind it. The persister gives up
   segments only when that record is written.
 - Where what memory lets go of is archived, the log is kept until a checkpoint has passed it, because the archive is
-  made of it; but no more than HOLD_FACTOR times what is enough for a checkpoint, should there be none for long.
+  made of it; but no more than HOLD_BYTES_MAX, should there be none for long.
 
 Invariant: never two at once. Concurrency: none; the persister's.
 """
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from actors.scheduler import Scheduler
 
 REST_FACTOR: Final = 4
-HOLD_FACTOR: Final = 16
+HOLD_BYTES_MAX: Final = 4 << 30
+"""Of the log, for the archive's sake. A checkpoint that takes seconds begins four times as long after the last one; a
+busy engine writes some 30 MB a second meanwhile. What is over this is because none can be taken."""
 RETRY_NS: Final = 1_000_000_000
 RETRY_MAX_NS: Final = 300_000_000_000
 
@@ -96,7 +98,7 @@ class Checkpoints:
 
     def floor(self, lsn: int) -> int:
         """Where the log may begin, of which no run needs anything below this LSN."""
-        if not self._archives or self._bytes_min is None or self._behind() > HOLD_FACTOR * self._bytes_min:
+        if not self._archives or self._bytes_min is None or self._behind() > HOLD_BYTES_MAX:
             return lsn
         return min(lsn, self.lsn + 1)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-FIRST_NS: Final = 5_000_000_000
+FIRST_NS: Final = 2_000_000_000
 """From the start of the engine: it is busy with other things then."""
 REST_NS: Final = 1_000_000_000
 RETRY_NS: Final = 60_000_000_000

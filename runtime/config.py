@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from actors.archived import ArchiveRule
 from actors.protocol import limits
 from actors.protocol.errors import UnknownNodeType
 from actors.protocol.moments import NS_PER_S
@@ -278,6 +279,12 @@ class RuntimeConfig:
             (can_be_asked(self.on_scale), f"on_scale must be a function, and no coroutine, not {self.on_scale!r:.60}"),
         )
 
+    @property
+    def archive_rule(self) -> ArchiveRule | None:
+        """How long runs stay in the archive; None: there is none."""
+        rule = self.retention.archive_rule()
+        return rule if rule.keeps and self.checkpoint_bytes is not None else None
+
     def node_type_for(self, name: str) -> str:
         """Name of the node type that serves tasks of node type `name`.
 
@@ -293,7 +300,7 @@ class RuntimeConfig:
 
     def to_wire(self) -> dict[str, Any]:
         """What the engine process is started with: plain JSON."""
-        rule = self.retention.archive_rule()
+        rule = self.archive_rule
         return {
             "state_dir": self.state_dir,
             "node_types": [n.to_wire() | {"asks_scale": self.on_scale is not None} for n in self.node_types],
@@ -301,7 +308,7 @@ class RuntimeConfig:
             "retention": {"runs": self.retention.runs, "nodes": self.retention.nodes},
             "salvage": self.salvage,
             "checkpoint_bytes": self.checkpoint_bytes,
-            "archive": rule.to_json() if rule.keeps and self.checkpoint_bytes is not None else None,
+            "archive": None if rule is None else rule.to_json(),
             "missing_handler": self.missing_handler,
             "policy": self.scheduling.to_wire(),
             "main": main_script(),

@@ -37,6 +37,7 @@ from runtime.host.scaling import OnScale
 from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.operations import Operations
+from runtime.past import Past, all_runs
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
 from runtime.retention import Retention
@@ -178,16 +179,13 @@ class Runtime(EventCalls, Operations, ScheduleCalls, Submitter):
         """
         return attach(self._client, run_id)
 
-    def runs(self) -> Iterator[RunStatus]:
-        """The runs that the folder knows, latest first; asked for page by page. A bundle of single tasks is one run."""
-        cursor: Any = None
-        while True:
-            what, args = views.ask_runs(cursor)
-            reply = self._client.answer_of(self._client.ask(what, args))
-            yield from views.read_runs(reply)
-            cursor = reply.get("next")
-            if cursor is None:
-                return
+    def runs(self, *, archived: bool = True) -> Iterator[RunStatus]:
+        """The runs that the folder knows, latest first; asked for page by page. A bundle of single tasks is one run.
+
+        Args:
+            archived: Also those that are in the archive, not in the engine's memory any more.
+        """
+        return all_runs(self._answer_to, self._client.past if archived else None)
 
     def wait(self, handles: Iterable[A], timeout: float | None = None, *, first: bool = False) -> tuple[set[A], set[A]]:
         """Wait for all handles, or for the first that ends.
@@ -378,10 +376,11 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     if inside_worker():
         raise NestedRuntime("a Runtime cannot be opened inside a worker, where waiting for tasks would hold their slot")
     with StateFolder.open(config.state_dir, holder_pid=UNNAMED) as folder:
-        blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
+        blobs = BlobStore(folder.blobs_path, config.durability == "fsync", folder.archived_blobs_path)
     session = f"{int(time.time()):x}{os.urandom(4).hex()}"
     client = EngineClient(starter or ProcessStarter(config.to_wire()), session, blobs)
     client.scale_desk.on_scale = config.on_scale
+    client.past = Past(config.state_dir, config.archive_rule)
     return client
 
 

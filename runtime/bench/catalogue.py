@@ -20,6 +20,7 @@ from runtime.bench.workloads.mixed import MixedScenario
 from runtime.bench.workloads.policy_cost import PolicyCostScenario
 from runtime.bench.workloads.polling import PollingScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
+from runtime.bench.workloads.retention import RetentionScenario
 from runtime.bench.workloads.roundtrip import RoundtripScenario
 from runtime.bench.workloads.scale import ScaleScenario
 from runtime.bench.workloads.starvation import StarvationScenario
@@ -36,6 +37,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     MemoryScenario(),
     ColdStartScenario(),
     RecoveryScenario(),
+    RetentionScenario(),
     MailScenario(),
     MetgScenario(),
     MixedScenario(),

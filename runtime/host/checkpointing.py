@@ -52,7 +52,7 @@ class Checkpointing:
         self._trimming = Errand(TRIMMER, TRIM_ENTRY, starter, self._trimmed)
         self._timer: asyncio.TimerHandle | None = None
         self._plan = Trimming()
-        self.archive: dict[str, Any] = {"runs_deleted": 0, "trouble": ""}
+        self.archive: dict[str, Any] = {"running": False, "runs_deleted": 0, "trouble": ""}
         """What became of it, for reports."""
         if self._loop is not None:
             self._plan.begin(time.monotonic_ns())
@@ -104,11 +104,13 @@ class Checkpointing:
     def _look(self) -> None:
         self._timer = None
         if self._plan.look(time.monotonic_ns()):
+            self.archive["running"] = True
             self._trimming.start({"state_dir": self._state_dir, "archive": self._rule})
         else:
             self._set_timer()
 
     def _trimmed(self, said: dict[str, Any]) -> None:
+        self.archive["running"] = False
         self.archive["runs_deleted"] += said.get("runs", 0)
         self.archive["trouble"] = said.get("failed", "")
         self._plan.ended(time.monotonic_ns(), _in_ns(said.get("due_ns")), failed="failed" in said)

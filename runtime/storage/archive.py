@@ -40,7 +40,6 @@ from runtime.storage.archive_rows import COLUMNS, PLAIN, SCHEMA, SELECT, Archive
 from runtime.storage.sqlite_file import connect, copied, explain, needs_copy, packed, unpacked
 
 ARCHIVE_NAME: Final = "archive.db"
-ARCHIVE_BLOBS: Final = "archive"
 ARCHIVE_FORMAT: Final = 1
 PAGE_ROWS: Final = 500
 

@@ -16,7 +16,8 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from actors.archived import ArchiveRule
-from runtime.storage.archive import ARCHIVE_BLOBS, ArchiveFile
+from runtime.storage.archive import ArchiveFile
+from runtime.storage.folder import ARCHIVED_BLOBS_NAME
 
 STEP_RUNS: Final = 256
 """Runs whose rows go in one step."""
@@ -47,7 +48,7 @@ class Trimmer:
 
     def __init__(self, archive: ArchiveFile, folder: str, rule: ArchiveRule) -> None:
         self._archive = archive
-        self._blobs = os.path.join(folder, ARCHIVE_BLOBS)
+        self._blobs = os.path.join(folder, ARCHIVED_BLOBS_NAME)
         self._rule = rule
         archive.obey(rule)
 

@@ -31,7 +31,7 @@ from actors.saved import SavedPart
 from actors.saved_run import save_run
 from runtime.mail.blobs import BlobStore
 from runtime.mail.references import BlobRef, blobs_in
-from runtime.storage.archive import ARCHIVE_BLOBS, ARCHIVE_NAME, ArchiveFile
+from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
 from runtime.storage.archive_rows import ArchiveEntry
 from runtime.storage.contents import stored_values
 from runtime.storage.files import Files
@@ -63,6 +63,7 @@ class Archiver:
         self._files = files
         self._store = BlobStore(folder.blobs_path, fsync=False)
         self._folder = folder.path
+        self._place = folder.archived_blobs_path
         self._archive = _opened(folder)
         self._forgotten = self._archive.forgotten()
         self._passed: list[int] = []
@@ -134,12 +135,12 @@ class Archiver:
             source = str(self._store.path(name))
         except PayloadError:
             return False
-        target = os.path.join(self._folder, ARCHIVE_BLOBS, name)
+        target = os.path.join(self._place, name)
         place = os.path.dirname(target)
         for _ in range(LINK_TRIES_MAX):
             if not os.path.isdir(place):
                 os.makedirs(place, exist_ok=True)
-                self._linked.update((self._folder, os.path.join(self._folder, ARCHIVE_BLOBS)))
+                self._linked.update((self._folder, self._place))
             try:
                 os.link(source, target)
             except FileExistsError:  # a try before this one, which did not come to its end

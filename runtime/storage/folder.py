@@ -8,6 +8,8 @@
       log/              the write-ahead log (see `segment`)
       blobs/            large payloads
       checkpoint.db     the state as of some record, where there was one; see `checkpoint`
+      archive.db        finished runs that memory let go of, where there are checkpoints; see `archive`
+      archive/          large payloads of those runs
 
 An owner holds the lock, so at most one process writes. The kernel drops it when the holder dies, however it dies.
 Reading (status, verify) takes no lock and changes nothing.
@@ -48,6 +50,7 @@ IDENTITY_NAME: Final = "mainspring.json"
 LOCK_NAME: Final = "lock"
 LOG_NAME: Final = "log"
 BLOBS_NAME: Final = "blobs"
+ARCHIVED_BLOBS_NAME: Final = "archive"
 _OWN_NAMES: Final = frozenset({IDENTITY_NAME + ASIDE, LOCK_NAME, LOG_NAME, BLOBS_NAME})
 _HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 """What a fresh file system or the desktop puts into a new folder."""
@@ -163,6 +166,11 @@ class StateFolder:
     def blobs_path(self) -> str:
         """Folder of the large payloads."""
         return os.path.join(self.path, BLOBS_NAME)
+
+    @property
+    def archived_blobs_path(self) -> str:
+        """Folder of the large payloads of archived runs; there where one has some."""
+        return os.path.join(self.path, ARCHIVED_BLOBS_NAME)
 
     def owner_pid(self) -> int | None:
         """Pid of the process that holds the lock now, as it named itself; None when nobody does."""

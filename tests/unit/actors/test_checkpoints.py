@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import checkpoints as module
-from actors.checkpoints import HOLD_FACTOR, REST_FACTOR, RETRY_MAX_NS, RETRY_NS, Checkpoints
+from actors.checkpoints import HOLD_BYTES_MAX, REST_FACTOR, RETRY_MAX_NS, RETRY_NS, Checkpoints
 from actors.persister import Persister
 from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
@@ -150,7 +150,7 @@ def test_the_log_is_kept_for_the_archive_until_a_checkpoint_has_passed_it() -> N
 
 def test_but_not_for_ever() -> None:
     archiving = Checkpoints(100, archives=True)
-    archiving.closed(40, 100 * HOLD_FACTOR)
+    archiving.closed(40, HOLD_BYTES_MAX)
     assert archiving.floor(50) == 1
     archiving.closed(45, 1)
     assert archiving.floor(50) == 50
