@@ -14,6 +14,8 @@ how that went. Nobody waits for it.
   the log stays meanwhile.
 - When one was taken, a CHECKPOINT record says so, and the floor of the log rises behind it. The persister gives up
   segments only when that record is written.
+- Where what memory lets go of is archived, the log is kept until a checkpoint has passed it, because the archive is
+  made of it; but no more than HOLD_BYTES_MAX, should there be none for long.
 
 Invariant: never two at once. Concurrency: none; the persister's.
 """
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from actors.scheduler import Scheduler
 
 REST_FACTOR: Final = 4
+HOLD_BYTES_MAX: Final = 4 << 30
+"""Of the log, for the archive's sake. A checkpoint that takes seconds begins four times as long after the last one; a
+busy engine writes some 30 MB a second meanwhile. What is over this is because none can be taken."""
 RETRY_NS: Final = 1_000_000_000
 RETRY_MAX_NS: Final = 300_000_000_000
 
@@ -60,10 +65,19 @@ class Checkpoints:
         bytes_min: Of records in closed segments that are worth a checkpoint; None: there are none.
         lsn: Of the checkpoint that is there.
         closed: Last LSN and bytes of each closed segment of the log, ascending.
+        archives: Whether they archive what memory lets go of.
     """
 
-    def __init__(self, bytes_min: int | None = None, lsn: int = 0, closed: tuple[tuple[int, int], ...] = ()) -> None:
+    def __init__(
+        self,
+        bytes_min: int | None = None,
+        lsn: int = 0,
+        closed: tuple[tuple[int, int], ...] = (),
+        *,
+        archives: bool = False,
+    ) -> None:
         self.lsn = lsn
+        self._archives = archives
         self.due = False
         """Whether to `look`."""
         self._bytes_min = bytes_min
@@ -85,6 +99,12 @@ class Checkpoints:
         while self._closed and self._closed[0][0] < first_lsn:
             self._closed.popleft()
         self._judge()
+
+    def floor(self, lsn: int) -> int:
+        """Where the log may begin, of which no run needs anything below this LSN."""
+        if not self._archives or self._bytes_min is None or self._behind() > HOLD_BYTES_MAX:
+            return lsn
+        return min(lsn, self.lsn + 1)
 
     def look(self, segment_no: int, first_lsn: int, now_ns: int) -> TakeCheckpoint | RetryAt | None:
         """Begin one if it is time; else ask, once, to be called again. The active segment is that of this number; it
@@ -115,13 +135,15 @@ class Checkpoints:
 
     def statistics(self) -> CheckpointStatistics:
         """Frozen snapshot."""
-        behind = sum(size for _, size in self._closed)
-        done = (self._taken, self._failed, self._trouble, behind, self._bytes_written, self._cpu_ns)
+        done = (self._taken, self._failed, self._trouble, self._behind(), self._bytes_written, self._cpu_ns)
         return CheckpointStatistics(self.lsn, self._running, *done)
+
+    def _behind(self) -> int:
+        return sum(size for _, size in self._closed)
 
     def _judge(self) -> None:
         least = self._bytes_min
-        self.due = not self._running and least is not None and sum(size for _, size in self._closed) >= least > 0
+        self.due = not self._running and least is not None and self._behind() >= least > 0
 
 
 def on_taken(scheduler: Scheduler, event: CheckpointTaken) -> None:

@@ -330,7 +330,7 @@ class EngineCore:
             self._wanted_lsn = wanted
             batch.append(log.Wanted(wanted))
         if self._floor:
-            batch.append(log.FloorRaised(self._floor))
+            batch.append(log.FloorRaised(self.persister.checkpoints.floor(self._floor)))
             self._floor = 0
         if batch or not self.persister.settled or self.persister.checkpoints.due:
             for effect in self.persister.receive(batch, self._now_ns):

@@ -1,7 +1,7 @@
 """Answers to questions about runs: status, table of nodes, results, story, and why something is not running.
 
-Only reads, but for `policy`, `priority` and `schedules`, which pass a change on; questions about dead letters are
-`actors.dead`'s. Every answer, but what is said of the engine itself, carries the LSN of the latest record, so that
+Only reads, but for `policy`, `priority`, `schedules` and `forget`, which pass a change on; questions about dead letters
+are `actors.dead`'s. Every answer, but what is said of the engine itself, carries the LSN of the latest record, so that
 nobody is told of a change that could still be lost. That one waits for nothing: it must be said when the log stalls.
 
 Times in answers are wall clock nanoseconds; workers measure with the monotonic clock, and each stored frame keeps the
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from actors import dead, reclass, schedule_asked
+from actors import dead, forgetting, reclass, schedule_asked
 from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.calls import called_by
 from actors.pool_row import pool_row
@@ -168,6 +168,10 @@ class Queries:
         pool = self._core.pools.get(args.get("node_type", ""))
         advice = None if pool is None else pool.steps.advice
         return {"heard": advice is not None and advice.answer(args["number"], args["size"])}
+
+    def _forget(self, message: msg.Queried) -> dict[str, Any]:
+        """Forget a finished run."""
+        return forgetting.forget(self._core.scheduler, message.args["run"])
 
     def _schedules(self, message: msg.Queried) -> dict[str, Any]:
         """All schedules, or what became of a change of one."""
@@ -342,6 +346,7 @@ class Queries:
         "priority": _priority,
         "scale": _scale,
         "schedules": _schedules,
+        "forget": _forget,
     }
 
 

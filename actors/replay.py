@@ -50,6 +50,8 @@ class Replay:
         self.counted: Counter[int] = Counter()
         self.touched: set[int] | None = None
         """Numbers of runs that records changed, where somebody asks for them: see `actors.saved`."""
+        self.let_go: Callable[[Run, int | None], None] | None = None
+        """Called with each run, and when it ended, that the engine's memory let go of, before it is forgotten here."""
         self.loaded_lsn = 0
         """Of the checkpoint that it began with."""
         self.checkpoint_lsn = 0
@@ -293,7 +295,12 @@ class Replay:
 
     def _released(self, record: Record) -> None:
         numbers = orjson.loads(record.payload)
-        self.scheduler.book.forget(numbers)
+        book = self.scheduler.book
+        for no in numbers if self.let_go is not None else ():
+            run = book.finished.get(no)
+            if run is not None:
+                self.let_go(run, self.scheduler.ended_ns.get(no))  # type: ignore[misc]
+        book.forget(numbers)
         for no in numbers:
             self.scheduler.ended_ns.pop(no, None)
 

@@ -67,3 +67,11 @@ def read_timing(run: Run, nodes: range) -> dict[int, Timing]:
     ended = run.rare.ended
     found.update((node, ended[node]) for node in nodes if node in ended)
     return found
+
+
+def first_start_ns(run: Run) -> int | None:
+    """When the first attempt began that is known to have ended (wall clock); None when there was none."""
+    starts = [times[0] for times in run.rare.ended.values()]
+    for offset_ns, raw, _, _ in run.frames:
+        starts += [offset_ns + started_ns for _, no, _, _, started_ns, _ in orjson.loads(raw)[1] if no == run.no]
+    return min(starts, default=None)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from runtime.call_book import Asked as Asked
     from runtime.config import NodeType as NodeType
     from runtime.config import Priority as Priority
-    from runtime.config import Retention as Retention
     from runtime.config import Retry as Retry
     from runtime.context import TaskContext as TaskContext
     from runtime.engine import Runtime as Runtime
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from runtime.protection import RetryBudget as RetryBudget
     from runtime.registry import Task as Task
     from runtime.registry import TaskRegistry as TaskRegistry
+    from runtime.retention import Retention as Retention
     from runtime.schedules import ScheduleStatus as ScheduleStatus
     from runtime.scheduling import Rate as Rate
     from runtime.scheduling import Scheduling as Scheduling
@@ -154,7 +154,7 @@ _HOME: Final = {
     "QueryRows": "runtime.sql.rows",
     "Rate": "runtime.scheduling",
     "ReshardReport": "runtime.storage.reshard",
-    "Retention": "runtime.config",
+    "Retention": "runtime.retention",
     "Retry": "runtime.config",
     "RetryBudget": "runtime.protection",
     "RunHandle": "runtime.handle",

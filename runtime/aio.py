@@ -28,16 +28,18 @@ from runtime.aio_event_calls import AsyncEventCalls
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, answer_of, attach, settled
 from runtime.aio_iterators import EndingOrder, Pages
 from runtime.aio_operations import AsyncOperations
+from runtime.aio_past import RunPages
 from runtime.aio_query_calls import AsyncQueryCalls
 from runtime.aio_schedule_calls import AsyncScheduleCalls
 from runtime.aio_submitter import AsyncSubmitter
-from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
+from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, RuntimeConfig
 from runtime.dispatch import Dispatch
 from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.host.scaling import OnScale
 from runtime.opening import new_client
 from runtime.registry import TaskRegistry
+from runtime.retention import Retention
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_entry, ask_policy
 from runtime.views import Request, RunStatus
 
@@ -151,14 +153,13 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncQueryCalls, AsyncSched
         """
         return await attach(self._client, run_id)
 
-    def runs(self) -> AsyncIterator[RunStatus]:
-        """The runs that the folder knows, latest first."""
+    def runs(self, *, archived: bool = True) -> AsyncIterator[RunStatus]:
+        """The runs that the folder knows, latest first; see `runtime.engine.Runtime.runs`.
 
-        async def page(cursor: Any) -> tuple[list[RunStatus], Any]:
-            reply = await answer_of(self._client, self._client.ask(*views.ask_runs(cursor)))
-            return views.read_runs(reply), reply.get("next")
-
-        return Pages(page)
+        Args:
+            archived: Also those that are in the archive.
+        """
+        return Pages(RunPages(self._client, self._client.past if archived else None).page)
 
     def as_completed(self, handles: Iterable[A]) -> AsyncIterator[A]:
         """Wait for handles, one after the other.

@@ -94,7 +94,16 @@ class AsyncHandle(Handle):
         return views.read_output(await self._ask(views.ask_output(self.run_id)))
 
     async def _ask(self, request: views.Request) -> Any:
-        return await answer_of(self._client, self._client.ask(*request))
+        try:
+            return await answer_of(self._client, self._client.ask(*request))
+        except UnknownRun:
+            past = self._client.past
+            if past is None:
+                raise
+            found = await asyncio.get_running_loop().run_in_executor(None, past.answer, *request)
+            if found is None:
+                raise
+            return found
 
     async def _wait(self, timeout: float | None) -> None:
         if not await settled(self._client, self, timeout):

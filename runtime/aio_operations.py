@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from actors.protocol.errors import WaitTimeout
+from actors.protocol.errors import UnknownRun, WaitTimeout
 from runtime import letters as asking
 from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, answer_of, rerun
 from runtime.aio_iterators import Pages
@@ -140,6 +140,22 @@ class AsyncOperations:
             What stands now.
         """
         return SchedulingStatus.of(await self._answer_to(ask_change(resume=scopes)))
+
+    async def forget(self, run: AsyncHandle | str) -> None:
+        """Delete a finished run; see `runtime.operations.Operations.forget`.
+
+        Args:
+            run: Its handle or id.
+        """
+        run_id, number, unknown = run if isinstance(run, str) else run.run_id, None, None
+        try:
+            number = (await self._answer_to(("forget", {"run": run_id})))["no"]
+        except UnknownRun as refused:
+            unknown = refused
+        past, loop = self._client.past, asyncio.get_running_loop()
+        there = past is not None and await loop.run_in_executor(None, past.forget, run_id, number)
+        if unknown is not None and not there:
+            raise unknown
 
     async def drain(
         self, *scopes: str, timeout: float | None = None, by: str | None = None, reason: str | None = None

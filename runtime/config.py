@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from actors.archived import ArchiveRule
 from actors.protocol import limits
 from actors.protocol.errors import UnknownNodeType
 from actors.protocol.moments import NS_PER_S
@@ -21,6 +22,7 @@ from actors.protocol.words import is_name
 from runtime.checks import BYTES_MAX, SECONDS_MAX, is_number, is_one_of, is_range, is_whole, listed, refuse
 from runtime.host.scaling import OnScale, can_be_asked
 from runtime.protection import Breaker, RetryBudget
+from runtime.retention import Retention
 from runtime.scheduling import Scheduling
 from runtime.script import main_script
 from runtime.units import seconds_to_ns
@@ -223,33 +225,6 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
-    """How many finished runs are kept for their results, stories and `rt.handle()`.
-
-    Over any bound the oldest are forgotten, a sixteenth of the room at once. Besides these two there is one in bytes,
-    `limits.BYTES_FINISHED_MAX` of encoded arguments and results. Never forgotten is the latest finished run, whatever
-    its size, nor one whose end its program was not yet told.
-
-    Args:
-        runs: Finished runs kept, at most `limits.RUNS_FINISHED_MAX`; the oldest go first.
-        nodes: Nodes of finished runs kept, at most `limits.NODES_FINISHED_MAX`.
-
-    Raises:
-        ConfigurationError: A value is out of range.
-    """
-
-    runs: int = limits.RUNS_FINISHED_MAX
-    nodes: int = limits.NODES_FINISHED_MAX
-
-    def __post_init__(self) -> None:
-        refuse(
-            "Retention",
-            (is_whole(self.runs, 1, limits.RUNS_FINISHED_MAX), f"runs must be 1 to {limits.RUNS_FINISHED_MAX}"),
-            (is_whole(self.nodes, 1, limits.NODES_FINISHED_MAX), f"nodes must be 1 to {limits.NODES_FINISHED_MAX}"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class RuntimeConfig:
     """Everything a runtime is opened with; `to_wire` is what the engine process is started with.
 
@@ -257,7 +232,7 @@ class RuntimeConfig:
         state_dir: The state folder.
         node_types: Node types, or one of name "default" when empty.
         durability: "fsync" survives power loss, "os" survives the death of every process, "none" promises nothing.
-        retention: How many finished runs are kept.
+        retention: How many finished runs are kept, and how long.
         salvage: Open a log that is corrupt in the middle, and report what was dropped, instead of refusing.
         missing_handler: What happens to a task whose handler workers cannot find: "park" keeps it, warns of it once for
             each handler through the logger "mainspring", and goes on with it when the handler appears; "fail" fails it.
@@ -311,6 +286,12 @@ class RuntimeConfig:
             (can_be_asked(self.on_scale), f"on_scale must be a function, and no coroutine, not {self.on_scale!r:.60}"),
         )
 
+    @property
+    def archive_rule(self) -> ArchiveRule | None:
+        """How long runs stay in the archive; None: there is none."""
+        rule = self.retention.archive_rule()
+        return rule if rule.keeps and self.checkpoint_bytes is not None else None
+
     def node_type_for(self, name: str) -> str:
         """Name of the node type that serves tasks of node type `name`.
 
@@ -326,6 +307,7 @@ class RuntimeConfig:
 
     def to_wire(self) -> dict[str, Any]:
         """What the engine process is started with: plain JSON."""
+        rule = self.archive_rule
         return {
             "state_dir": self.state_dir,
             "node_types": [n.to_wire() | {"asks_scale": self.on_scale is not None} for n in self.node_types],
@@ -333,6 +315,7 @@ class RuntimeConfig:
             "retention": {"runs": self.retention.runs, "nodes": self.retention.nodes},
             "salvage": self.salvage,
             "checkpoint_bytes": self.checkpoint_bytes,
+            "archive": None if rule is None else rule.to_json(),
             "missing_handler": self.missing_handler,
             "policy": self.scheduling.to_wire(),
             "main": main_script(),

@@ -25,7 +25,7 @@ from typing import Any, Self, TypeVar
 
 from actors.protocol import limits
 from runtime import views, waiting
-from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, Retention, RuntimeConfig
+from runtime.config import DRAIN_TIMEOUT_S, Durability, MissingHandler, NodeType, Priority, RuntimeConfig
 from runtime.dispatch import Dispatch
 from runtime.event_calls import EventCalls
 from runtime.flow import Flow
@@ -35,9 +35,11 @@ from runtime.host.client import EngineStarter
 from runtime.host.scaling import OnScale
 from runtime.opening import new_client
 from runtime.operations import Operations
+from runtime.past import all_runs
 from runtime.progress import show_progress
 from runtime.query_calls import QueryCalls
 from runtime.registry import TaskRegistry
+from runtime.retention import Retention
 from runtime.schedule_calls import ScheduleCalls
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_entry, ask_policy
 from runtime.signals import SigtermGuard
@@ -57,7 +59,7 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
             "default", or on the first one given.
         durability: What an acknowledged submission survives: "fsync" power loss, "os" the death of every process,
             "none" promises nothing.
-        retention: How many finished runs are kept.
+        retention: How many finished runs are kept in memory, and how long in the archive.
         salvage: Open a log that is corrupt in the middle and report what was dropped, instead of refusing.
         missing_handler: "park" or "fail" tasks whose function workers cannot find.
         scheduling: Quotas, weights, rates and shares; see `Scheduling`. None for its defaults.
@@ -179,16 +181,13 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
         """
         return attach(self._client, run_id)
 
-    def runs(self) -> Iterator[RunStatus]:
-        """The runs that the folder knows, latest first; asked for page by page. A bundle of single tasks is one run."""
-        cursor: Any = None
-        while True:
-            what, args = views.ask_runs(cursor)
-            reply = self._client.answer_of(self._client.ask(what, args))
-            yield from views.read_runs(reply)
-            cursor = reply.get("next")
-            if cursor is None:
-                return
+    def runs(self, *, archived: bool = True) -> Iterator[RunStatus]:
+        """The runs that the folder knows, latest first; asked for page by page. A bundle of single tasks is one run.
+
+        Args:
+            archived: Also those that are in the archive, not in the engine's memory any more.
+        """
+        return all_runs(self._answer_to, self._client.past if archived else None)
 
     def wait(self, handles: Iterable[A], timeout: float | None = None, *, first: bool = False) -> tuple[set[A], set[A]]:
         """Wait for all handles, or for the first that ends.

@@ -12,6 +12,7 @@ from typing import Any
 
 from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, ControlSignal, SkipNode, WaitsForCalls
 from actors.protocol.errors import (
+    ArchiveUnusable,
     BreakerOpen,
     CallerError,
     CheckpointUnusable,
@@ -45,6 +46,7 @@ from actors.protocol.errors import (
     ProtocolError,
     QueueFull,
     RunBeingCancelled,
+    RunNotEnded,
     RuntimeClosed,
     StateFolderError,
     StateFolderInUse,
@@ -71,6 +73,7 @@ from actors.protocol.event_errors import (
 from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
 __all__ = [
+    "ArchiveUnusable",
     "AttemptCancelled",
     "AttemptTimeout",
     "BadQuery",
@@ -115,6 +118,7 @@ __all__ = [
     "QueryTooLong",
     "QueueFull",
     "RunBeingCancelled",
+    "RunNotEnded",
     "RuntimeClosed",
     "SkipNode",
     "StateFolderError",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from actors.protocol.errors import MissingNode, WaitTimeout
+from actors.protocol.errors import MissingNode, UnknownRun, WaitTimeout
 from actors.protocol.states import RunState
 from runtime import outcome, views
 from runtime.config import Priority
@@ -192,7 +192,14 @@ class SyncHandle(Handle):
         return views.read_output(self._ask(views.ask_output(self.run_id)))
 
     def _ask(self, request: views.Request) -> Any:
-        return self._client.answer_of(self._client.ask(*request))
+        try:
+            return self._client.answer_of(self._client.ask(*request))
+        except UnknownRun:
+            past = self._client.past
+            found = None if past is None else past.answer(*request)
+            if found is None:
+                raise
+            return found
 
     def _wait(self, timeout: float | None) -> None:
         if not self._state and not self._client.wait(self, timeout):

@@ -11,6 +11,7 @@ from runtime.host.client import EngineClient, EngineStarter
 from runtime.host.handlers import inside_worker
 from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
+from runtime.past import Past
 from runtime.storage.folder import UNNAMED, StateFolder
 
 
@@ -19,9 +20,10 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     if inside_worker():
         raise NestedRuntime("a Runtime cannot be opened inside a worker, where waiting for tasks would hold their slot")
     with StateFolder.open(config.state_dir, holder_pid=UNNAMED, log_shards=config.log_shards) as folder:
-        blobs = BlobStore(folder.blobs_path, fsync=config.durability == "fsync")
+        blobs = BlobStore(folder.blobs_path, config.durability == "fsync", folder.archived_blobs_path)
     session = f"{int(time.time()):x}{os.urandom(4).hex()}"
     starter = starter or ProcessStarter({**config.to_wire(), "folder_uuid": str(folder.uuid)})
     client = EngineClient(starter, session, blobs)
     client.scale_desk.on_scale = config.on_scale
+    client.past = Past(config.state_dir, config.archive_rule)
     return client

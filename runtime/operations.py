@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.protocol.errors import WaitTimeout
+from actors.protocol.errors import UnknownRun, WaitTimeout
 from actors.protocol.words import counted
 from runtime import letters as asking
 from runtime.handle import RunHandle, TaskHandle, rerun
@@ -197,6 +197,29 @@ class Operations:
             What stands now.
         """
         return SchedulingStatus.of(self._answer_to(ask_change(resume=scopes)))
+
+    def forget(self, run: SyncHandle | str) -> None:
+        """Delete a finished run with its results and large values, from memory and from the archive.
+
+        Args:
+            run: Its handle or id.
+
+        Raises:
+            UnknownRun: There is no such run, or no longer. RunNotEnded: It has not ended.
+            MissingNode: It is one task of several that were submitted at once, which are one run.
+            ArchiveUnusable, DiskFull, StateFolderError: The archive cannot be changed.
+
+        What a crash leaves behind: after the return, nothing of it. Before, it may be in the archive: ask again.
+        """
+        run_id, number, unknown = run if isinstance(run, str) else run.run_id, None, None
+        try:
+            number = self._answer_to(("forget", {"run": run_id}))["no"]
+        except UnknownRun as refused:
+            unknown = refused
+        past = self._client.past
+        there = past is not None and past.forget(run_id, number)
+        if unknown is not None and not there:
+            raise unknown
 
     def drain(
         self, *scopes: str, timeout: float | None = None, by: str | None = None, reason: str | None = None

@@ -151,7 +151,7 @@ class UnknownRun(CallerError):
     """No run with this id is known; it may have been removed by the retention rule."""
 
     code = "MS121"
-    hint = "check the id; of finished runs the latest are kept, as many as Retention and its limits allow"
+    hint = "check the id; of finished runs the latest are kept, and others in the archive, as Retention says"
 
 
 class RuntimeClosed(CallerError):
@@ -191,6 +191,13 @@ class TooManyKeys(CallerError):
 
     code = "MS126"
     hint = "use shorter windows; the limit is limits.KEYS_MAX"
+
+
+class RunNotEnded(CallerError):
+    """What is asked for is done with runs that have ended."""
+
+    code = "MS127"
+    hint = "wait for the end of the run, or cancel it, then ask again"
 
 
 class RunBeingCancelled(CallerError):
@@ -367,6 +374,13 @@ class CheckpointUnusable(EnvironmentFault):
 
     code = "MS211"
     hint = "restore the folder from a copy; salvage=True opens what can be read, and what the checkpoint held is lost"
+
+
+class ArchiveUnusable(EnvironmentFault):
+    """The archive of finished runs is damaged, or belongs to another folder. Nothing else depends on it."""
+
+    code = "MS212"
+    hint = "restore archive.db from a copy, or delete it: the runs in it are lost, everything else is as it was"
 
 
 # --- bug --------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from runtime.bench.workloads.openruns import OpenRunsScenario
 from runtime.bench.workloads.policy_cost import PolicyCostScenario
 from runtime.bench.workloads.polling import PollingScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
+from runtime.bench.workloads.retention import RetentionScenario
 from runtime.bench.workloads.roundtrip import RoundtripScenario
 from runtime.bench.workloads.scale import ScaleScenario
 from runtime.bench.workloads.soak import SoakScenario
@@ -45,6 +46,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     ColdStartScenario(),
     RecoveryScenario(),
     EventsScenario(),
+    RetentionScenario(),
     MailScenario(),
     MetgScenario(),
     MixedScenario(),

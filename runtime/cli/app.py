@@ -118,6 +118,7 @@ def _add_transfer(commands: Any) -> None:
     options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
     options.add_argument("--run", action="append", default=[], metavar="ID", help="this run only; may be repeated")
     options.add_argument("--output", type=Path, metavar="FILE", help="the file; else standard output")
+    options.add_argument("--archived", action="store_true", help="also runs that are in the archive only")
     options.set_defaults(command=_export)
     options = commands.add_parser("import", help="enter the runs of an export", description="Enter exported runs.")
     options.add_argument("state", type=Path, metavar="STATE", help="state folder, new or there, without an engine")
@@ -288,7 +289,7 @@ def _verify(arguments: argparse.Namespace, console: Console) -> Exit:
 def _export(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.transfer import export_to  # lazy: each command loads what it needs
 
-    return export_to(arguments.state, arguments.run, arguments.output, console)
+    return export_to(arguments.state, arguments.run, arguments.output, console, archived=arguments.archived)
 
 
 def _import(arguments: argparse.Namespace, console: Console) -> Exit:

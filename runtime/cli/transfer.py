@@ -21,7 +21,9 @@ from runtime.storage.transfer import Transfer, export_runs, import_runs, lines_i
 from runtime.storage.wal import NO_SPACE
 
 
-def export_to(state: Path, runs: Sequence[str], output: Path | None, console: Console) -> Exit:
+def export_to(
+    state: Path, runs: Sequence[str], output: Path | None, console: Console, *, archived: bool = False
+) -> Exit:
     """Export and say what was.
 
     Args:
@@ -29,15 +31,16 @@ def export_to(state: Path, runs: Sequence[str], output: Path | None, console: Co
         runs: Ids; all runs where there are none.
         output: The file; None: standard output. A file is there when all is in it.
         console: Where to say it.
+        archived: Also runs of the archive.
 
     Returns:
         OK, or ENVIRONMENT when large values were missing, which the export then names.
     """
     try:
         if output is None:
-            done = export_runs(state, sys.stdout.buffer, runs)
+            done = export_runs(state, sys.stdout.buffer, runs, archived=archived)
         else:
-            done = _into_file(state, runs, output)
+            done = _into_file(state, runs, output, archived=archived)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise StateFolderError("the export was not read to its end") from None
@@ -78,12 +81,12 @@ def summary(done: Transfer) -> str:
     return f"{counted(done.runs, 'run')}, {counted(done.nodes, 'node')}, {counted(done.blobs, 'large value')}"
 
 
-def _into_file(state: Path, runs: Sequence[str], output: Path) -> Transfer:
+def _into_file(state: Path, runs: Sequence[str], output: Path, *, archived: bool) -> Transfer:
     """Write aside, then rename."""
     aside = output.with_name(output.name + ".part")
     try:
         with aside.open("wb") as file:
-            done = _written(state, runs, file)
+            done = _written(state, runs, file, archived=archived)
         os.replace(aside, output)
         DiskFiles().sync_folder(str(output.absolute().parent))
     except BaseException:
@@ -92,8 +95,8 @@ def _into_file(state: Path, runs: Sequence[str], output: Path) -> Transfer:
     return done
 
 
-def _written(state: Path, runs: Sequence[str], file: IO[bytes]) -> Transfer:
-    done = export_runs(state, file, runs)
+def _written(state: Path, runs: Sequence[str], file: IO[bytes], *, archived: bool) -> Transfer:
+    done = export_runs(state, file, runs, archived=archived)
     file.flush()
     os.fsync(file.fileno())
     return done

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Final
 
 from actors.protocol.words import counted
 from runtime.cli.console import Console
@@ -15,6 +16,10 @@ from runtime.cli.exits import Exit
 from runtime.storage.contents import Contents, check_contents
 from runtime.storage.rescue import RescueReport, rescue
 from runtime.storage.verify import VerifyReport, verify
+from runtime.storage.verify_archive import ArchiveFinding, verify_archive
+
+NO_ARCHIVE: Final = ArchiveFinding()
+SOUND: Final = "sound: opens as it is"
 
 
 def show_verify(state: Path, console: Console, *, as_json: bool = False, salvage: Path | None = None) -> Exit:
@@ -29,21 +34,22 @@ def show_verify(state: Path, console: Console, *, as_json: bool = False, salvage
     Returns:
         OK when nothing is damaged or missing, or what can be kept was salvaged; else ENVIRONMENT.
     """
-    report, contents = verify(state), check_contents(state)
+    report, contents, archive = verify(state), check_contents(state), verify_archive(state)
     rescued = None if salvage is None else rescue(state, salvage)
-    sound = report.sound and not contents.problems
+    sound = report.sound and not contents.problems and not archive.problems
     if as_json:
         data = {**report.to_json(), "sound": sound, "opens": opens(report, contents), "contents": contents.to_json()}
+        data["archive"] = archive.to_json()
         if rescued is not None:
             data["salvaged"] = rescued.to_json()
         console.say(json.dumps(data, indent=2))
     else:
-        lines = verify_lines(report, contents)
+        lines = verify_lines(report, contents, archive)
         console.say(lines if rescued is None else [*lines[:-1], *rescue_lines(rescued)])
     return Exit.OK if sound or rescued is not None else Exit.ENVIRONMENT
 
 
-def verify_lines(report: VerifyReport, contents: Contents) -> list[str]:
+def verify_lines(report: VerifyReport, contents: Contents, archive: ArchiveFinding = NO_ARCHIVE) -> list[str]:
     """The reports as text."""
     log = report.log
     lines = [
@@ -55,10 +61,12 @@ def verify_lines(report: VerifyReport, contents: Contents) -> list[str]:
         kinds = ", ".join(f"{count:,} {name.lower()}" for name, count in report.record_types.items())
         lines.append(f"records        {kinds}")
     lines += [f"runs           {_runs(contents)}", f"blobs          {_blobs(contents)}"]
-    lines += [f"note           {note}" for note in (*report.notes, *contents.notes)]
-    lines += [f"problem        {problem}" for problem in (*report.problems, *contents.problems)]
+    if archive.runs:
+        lines.append(f"archive        {counted(archive.runs, 'run')} of {counted(archive.nodes, 'node')}")
+    lines += [f"note           {note}" for note in (*report.notes, *contents.notes, *archive.notes)]
+    lines += [f"problem        {problem}" for problem in (*report.problems, *contents.problems, *archive.problems)]
     if report.sound and not contents.problems:
-        return [*lines, "sound: opens as it is"]
+        return [*lines, "opens as it is, but not all of its archive can be read" if archive.problems else SOUND]
     lines.append(f"salvage keeps  {_kept(contents)}")
     how = "opens, but not all of it can be read" if opens(report, contents) else "does not open as it is"
     return [*lines, f"damaged: {how}; --salvage NEW writes what can be kept into a new folder"]

@@ -1,8 +1,8 @@
 """The process "ms-checkpointer": takes one checkpoint and ends.
 
-Entered by the spawner's fork as `run(config, fds, lifeline)`, like a worker. Config keys: `state_dir`, `lsn`, `below`.
-Descriptor: the write end of a pipe, for one line of JSON: {"lsn": ..., "bytes": ..., "cpu_ns": ...} or
-{"failed": why}.
+Entered by the spawner's fork as `run(config, fds, lifeline)`, like a worker. Config keys: `state_dir`, `lsn`, `below`,
+`archive` (an `ArchiveRule`, or null). Descriptor: the write end of a pipe, for one line of JSON: {"lsn": ...,
+"bytes": ..., "due_ns": ..., "cpu_ns": ...} or {"failed": why}.
 
 It steps back behind engine and workers, and dies with the spawner. What a crash leaves behind: the checkpoint before.
 """
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.archived import ArchiveRule
 from actors.protocol.errors import MainspringError
 from runtime.host import kernel
 from runtime.mail.blobs import BlobStore
@@ -39,8 +40,9 @@ def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
     try:
         with StateFolder.open(config["state_dir"], create=False, owner=False) as folder:
             load_blob = BlobStore(folder.blobs_path, fsync=False).open
+            rule = None if config.get("archive") is None else ArchiveRule.of(config["archive"])
             said: dict[str, Any] = take_checkpoint(
-                folder, config["lsn"], config["below"], DiskFiles(), load_blob
+                folder, config["lsn"], config["below"], DiskFiles(), load_blob, rule
             )._asdict()
             said["cpu_ns"] = time.process_time_ns()
     except (MainspringError, OSError, MemoryError) as refused:

@@ -1,79 +1,122 @@
-"""The engine's side of checkpoints: starts the process that takes one, and tells the core how that went.
+"""The engine's side of checkpoints and of the archive that they fill: starts the processes that take the one and trim
+the other, and tells the core how a checkpoint went.
 
-The process is a child of the spawner, under a number that no worker has. It has ended when the spawner says so; by then
-what it said is in the pipe, or nothing is, and then it was killed.
+Files of runs that were let go of leave when a checkpoint has passed them (`leaving_files`).
 
 Concurrency: the loop's thread.
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
+import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
-import orjson
-
 from actors.protocol import log_messages as log
+from actors.trimming import Trimming
+from runtime.host.errand import Errand
 from runtime.host.launch import WorkerStarter
-from runtime.host.observe import described
+from runtime.host.leaving_files import LeavingFiles
 
 CHECKPOINTER: Final = 0
 """In the place of a worker's number."""
+TRIMMER: Final = -1
 ENTRY: Final = "runtime.host.checkpointer:run"
-SAID_BYTES_MAX: Final = 64 * 1024
+TRIM_ENTRY: Final = "runtime.host.archive_trimmer:run"
 
 
 class Checkpointing:
-    """See the module. `deliver` takes the events."""
+    """See the module.
 
-    def __init__(self, state_dir: str, starter: WorkerStarter, deliver: Callable[[Any], None]) -> None:
+    Args:
+        state_dir: The state folder.
+        starter: Asks the spawner.
+        deliver: Takes the events.
+        leaving: Is told of checkpoints; knows whether there is an archive.
+    """
+
+    def __init__(
+        self,
+        state_dir: str,
+        starter: WorkerStarter,
+        deliver: Callable[[Any], None],
+        leaving: LeavingFiles,
+    ) -> None:
         self._state_dir = state_dir
-        self._starter = starter
         self._deliver = deliver
-        self._pipe = -1
-        self.pid = 0
-        """Of the process, while it runs."""
+        self._rule = leaving.rule
+        self._loop = None if leaving.rule is None else leaving.loop
+        self._leaving = leaving
+        self._taking = Errand(CHECKPOINTER, ENTRY, starter, self._taken)
+        self._trimming = Errand(TRIMMER, TRIM_ENTRY, starter, self._trimmed)
+        self._timer: asyncio.TimerHandle | None = None
+        self._plan = Trimming()
+        self.archive: dict[str, Any] = {"running": False, "runs_deleted": 0, "trouble": ""}
+        """What became of it, for reports."""
+        if self._loop is not None:
+            self._plan.begin(time.monotonic_ns())
+            self._set_timer()
+
+    @property
+    def pid(self) -> int:
+        """Of the process that takes a checkpoint, while it runs."""
+        return self._taking.pid
 
     def take(self, effect: log.TakeCheckpoint) -> None:
         """Start the process."""
-        self._pipe, write_fd = os.pipe()
-        config = {"state_dir": self._state_dir, "lsn": effect.lsn, "below": effect.below}
-        try:
-            self._starter.spawn(CHECKPOINTER, config, [write_fd], ENTRY)
-        except OSError as gone:
-            self._over(f"cannot start: {gone}")
-        finally:
-            os.close(write_fd)
+        self._taking.start(
+            {"state_dir": self._state_dir, "lsn": effect.lsn, "below": effect.below, "archive": self._rule}
+        )
 
     def takes(self, said: dict[str, Any]) -> bool:
-        """What the spawner said, when it is of this process."""
-        if said["worker"] != CHECKPOINTER:
-            return False
-        match said["did"]:
-            case "spawned":
-                self.pid = said["pid"]
-            case "exited":
-                self._over(described(said["status"])[0])
-            case "refused":
-                self._over(str(said["text"]))
-        return True
+        """What the spawner said, when it is of these processes."""
+        return self._taking.takes(said) or self._trimming.takes(said)
 
     def close(self) -> None:
-        """Let go of the pipe; the process ends with the spawner's other children."""
-        if self._pipe >= 0:
-            os.close(self._pipe)
-            self._pipe = -1
+        """Let go of the pipes; the processes end with the spawner's other children."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop = None
+        self._taking.close()
+        self._trimming.close()
 
-    def _over(self, how: str) -> None:
-        said: dict[str, Any] = {}
-        with suppress(OSError, ValueError):
-            os.set_blocking(self._pipe, False)
-            said = orjson.loads(os.read(self._pipe, SAID_BYTES_MAX))
-        self.close()
-        self.pid = 0
-        if "lsn" in said:
-            self._deliver(log.CheckpointTaken(said["lsn"], said["bytes"], said["cpu_ns"]))
+    def _taken(self, said: dict[str, Any]) -> None:
+        if "lsn" not in said:
+            self._deliver(log.CheckpointFailed(said["failed"]))
+            return
+        self._leaving.passed(said["lsn"])
+        if self._loop is not None:
+            self._plan.due(time.monotonic_ns(), _in_ns(said.get("due_ns")))
+            self._set_timer()
+        self._deliver(log.CheckpointTaken(said["lsn"], said["bytes"], said["cpu_ns"]))
+
+    def _set_timer(self) -> None:
+        if self._loop is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if (at_ns := self._plan.at_ns) is not None:
+            delay_s = max(0, at_ns - time.monotonic_ns()) / 1e9
+            self._timer = self._loop.call_later(delay_s, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._plan.look(time.monotonic_ns()):
+            self.archive["running"] = True
+            self._trimming.start({"state_dir": self._state_dir, "archive": self._rule})
         else:
-            self._deliver(log.CheckpointFailed(said.get("failed", f"the process ended: {how}")))
+            self._set_timer()
+
+    def _trimmed(self, said: dict[str, Any]) -> None:
+        self.archive["running"] = False
+        self.archive["runs_deleted"] += said.get("runs", 0)
+        self.archive["trouble"] = said.get("failed", "")
+        self._plan.ended(time.monotonic_ns(), _in_ns(said.get("due_ns")), failed="failed" in said)
+        self._set_timer()
+
+
+def _in_ns(wall_ns: int | None) -> int | None:
+    """From now to a time of the wall clock."""
+    return None if wall_ns is None else wall_ns - time.time_ns()

@@ -26,7 +26,7 @@ from runtime.host import command_socket
 from runtime.host.teller import Teller
 
 QUESTIONS: Final = frozenset(
-    {"dead", "discard", "held", "letter", "policy", "priority", "replay", "rerun", "schedules", "why"}
+    {"dead", "discard", "forget", "held", "letter", "policy", "priority", "replay", "rerun", "schedules", "why"}
 )
 """What may be asked from outside."""
 

@@ -66,6 +66,7 @@ class EngineHost:
         worker_config: dict[str, Any],
         recovery: dict[str, Any],
         state_dir: str,
+        leaving: LeavingFiles,
     ) -> None:
         self.loop = loop
         self.core = core
@@ -77,7 +78,8 @@ class EngineHost:
         self._mail = FaceMail(self._face, blobs.open)
         self._starter = starter
         self._log = log_of(self._log_said)
-        self._checkpointing = Checkpointing(state_dir, starter, self._happened)
+        self._checkpointing = Checkpointing(state_dir, starter, self._happened, leaving)
+        core.facts["archive"] = self._checkpointing.archive
         self._node_types = {n["name"]: n for n in node_types}
         self._worker_config = worker_config
         self._workers: dict[int, WorkerPost] = {}
@@ -89,7 +91,7 @@ class EngineHost:
         self._machine = MachineLook()
         self._outputs = Outputs(core, self._workers)
         self.teller = Teller(self._face, recovery)
-        self._leaving = LeavingFiles(loop, blobs)
+        self._leaving = leaving
         self._refused: tuple[str, str] | None = None
         loop.add_reader(face.fileno(), self._bell, face)
         loop.add_reader(starter.fileno(), self._starter_said)
@@ -387,7 +389,7 @@ class EngineHost:
         fx.Revoke: _revoke,
         fx.DrainWorker: _say,
         fx.SignalWorker: _signal_worker,
-        fx.ForgetRun: lambda self, effect: self._leaving.add(effect.run_key),
+        fx.ForgetRun: lambda self, effect: self._leaving.add(effect.run_key, self.core.scheduler.lsn),
         fx.Announce: lambda self, effect: self.teller.announce(effect.code, effect.text),
         fx.Scaled: lambda self, effect: self.teller.scaled(effect),
         fx.Refuse: _refuse,

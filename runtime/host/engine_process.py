@@ -28,6 +28,7 @@ from actors.persister import Persister
 from actors.protocol import limits
 from actors.protocol.errors import InternalError, MainspringError
 from actors.replay import Replay
+from actors.run import Run
 from actors.scheduler import Scheduler
 from runtime.errors import error_to_wire
 from runtime.host import leftovers
@@ -35,6 +36,7 @@ from runtime.host.calendar import ZoneCalendar
 from runtime.host.command_desk import CommandDesk
 from runtime.host.engine_host import EngineHost
 from runtime.host.launch import WorkerStarter
+from runtime.host.leaving_files import Leaving, LeavingFiles
 from runtime.host.log_thread import LogThread
 from runtime.host.refusals import is_refusal, unavailable
 from runtime.mail.blobs import BlobStore
@@ -98,17 +100,20 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         )
         scheduler.schedules.calendar = ZoneCalendar()
         replay = Replay(scheduler, blobs.open)
-        least = config.get("checkpoint_bytes")
+        least, archive = config.get("checkpoint_bytes"), config.get("archive")
+        let_go: list[Leaving] = []
+        if archive is not None:
+            replay.let_go = partial(_wait, replay, let_go, time.time_ns())
         report, writer = _recover(folder, replay, bool(config.get("salvage")), least or limits.SEGMENT_BYTES)
         segments = [(info.no, info.first_lsn) for info in writer.segments()]
         closed = tuple((info.last_lsn, info.bytes) for info in report.segments[:-1])
-        checkpoints = Checkpoints(least, replay.loaded_lsn, closed)
+        checkpoints = Checkpoints(least, replay.loaded_lsn, closed, archives=archive is not None)
         persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints)
         opened = {"pid": os.getpid(), "durability": config["durability"], "node_types": node_types}
         opened["policy"] = config.get("policy")
         found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
         runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
-        known = {name for run in runs for name in folders(run)}
+        known = {name for run in runs for name in folders(run)} | {leaving.run_key for leaving in let_go}
         if config.get("sweeps", True):  # submissions of a program that goes on have files of which nothing is known yet
             blobs.sweep(known.__contains__)
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
@@ -126,7 +131,10 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         def log_of(deliver: Callable[[Any], None]) -> LogThread:
             return LogThread(writer, deliver, partial(kept_for_readers, folder.path))
 
-        host = EngineHost(loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path)
+        leaving = LeavingFiles(loop, blobs, rule=archive, waiting=let_go)
+        host = EngineHost(
+            loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path, leaving
+        )
         loop.set_exception_handler(partial(_fail, host))
         host.showing.begin(board)
         desk = CommandDesk(loop, folder.path, host.take_event, host.teller, core.persister)
@@ -142,6 +150,11 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
             return 1
         leftovers.let_go(folder.path)
     return 0
+
+
+def _wait(replay: Replay, let_go: list[Leaving], now_ns: int, run: Run, ended_ns: int | None) -> None:
+    """The files of this run stay until a checkpoint has passed it."""
+    let_go += [Leaving(replay.scheduler.lsn, name, now_ns) for name in folders(run)]
 
 
 def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

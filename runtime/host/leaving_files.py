@@ -3,6 +3,10 @@
 The retention rule may let go of a run as soon as its results were told. The session that was told opens the files of
 large results when it reads the message (`runtime.mail.pins`), so they stay for a moment. A busy disk takes milliseconds
 to remove one, so a thread does that. What is left when the engine ends is swept by the next start.
+
+    let go ──► with an archive: until a checkpoint has passed the record that says so ──► STAY_S ──► removed
+
+The checkpoint links what it archives (`runtime.storage.archiving`). Should there be none for very long, the oldest go.
 """
 
 from __future__ import annotations
@@ -10,38 +14,78 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
 from runtime.mail.blobs import BlobStore
 
 STAY_S: Final = 1.0
 """From letting go to removing."""
+WAITING_MAX: Final = 1_000_000
+"""Runs that wait for a checkpoint; some 200 bytes each."""
+
+
+class Leaving(NamedTuple):
+    """Files of a run, or of a submission, that nobody will ask for: of its folder those from before `let_go_ns`."""
+
+    lsn: int
+    run_key: str
+    let_go_ns: int
 
 
 class LeavingFiles:
-    """See the module. Used in the loop's thread."""
+    """See the module. Used in the loop's thread.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, blobs: BlobStore) -> None:
-        self._loop = loop
+    Args:
+        loop: Of the engine.
+        blobs: Where the files are.
+        rule: How long runs stay in the archive, to which checkpoints take them; None: there is none.
+        waiting: What was let go of before this engine, and no checkpoint has passed yet, in order.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        blobs: BlobStore,
+        *,
+        rule: dict[str, Any] | None = None,
+        waiting: Iterable[Leaving] = (),
+    ) -> None:
+        self.loop = loop
+        self.rule = rule
         self._blobs = blobs
-        self._due: deque[tuple[float, str]] = deque()
+        self._waiting = deque(waiting)
+        self._due: deque[tuple[float, Leaving]] = deque()
 
-    def add(self, run_key: str) -> None:
-        """Remove the files of a run, later."""
+    def add(self, run_key: str, lsn: int = 0) -> None:
+        """Remove the files of a run, later. What was logged up to this LSN says that it was let go of."""
+        leaving = Leaving(lsn, run_key, time.time_ns())
+        if self.rule is None:
+            self._plan(leaving)
+            return
+        self._waiting.append(leaving)
+        if len(self._waiting) > WAITING_MAX:
+            self._plan(self._waiting.popleft())
+
+    def passed(self, lsn: int) -> None:
+        """A checkpoint has passed this record."""
+        while self._waiting and self._waiting[0].lsn <= lsn:
+            self._plan(self._waiting.popleft())
+
+    def _plan(self, leaving: Leaving) -> None:
         if not self._due:
-            self._loop.call_later(STAY_S, self._look)
-        self._due.append((time.monotonic() + STAY_S, run_key))
+            self.loop.call_later(STAY_S, self._look)
+        self._due.append((time.monotonic() + STAY_S, leaving))
 
     def _look(self) -> None:
-        now, keys = time.monotonic(), []
+        now, found = time.monotonic(), []
         while self._due and self._due[0][0] <= now:
-            keys.append(self._due.popleft()[1])
-        if keys:
-            self._loop.run_in_executor(None, self._remove, keys)
+            found.append(self._due.popleft()[1])
+        if found:
+            self.loop.run_in_executor(None, self._remove, found)
         if self._due:
-            self._loop.call_later(self._due[0][0] - now, self._look)
+            self.loop.call_later(self._due[0][0] - now, self._look)
 
-    def _remove(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            self._blobs.remove_run(key)
+    def _remove(self, found: Iterable[Leaving]) -> None:
+        for leaving in found:
+            self._blobs.remove_run(leaving.run_key, None if self.rule is None else leaving.let_go_ns)

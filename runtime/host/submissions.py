@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -27,6 +27,9 @@ from runtime.mail.blobs import BlobStore
 from runtime.mail.board import BoardReader
 from runtime.mail.codec import Codec
 from runtime.mail.link import Link
+
+if TYPE_CHECKING:
+    from runtime.past import Past
 
 H = TypeVar("H", bound=Numbered)
 
@@ -44,6 +47,7 @@ class Submissions:
         closed: The link is gone.
         board: Where the engine shows how far runs are; None where there is none.
         kinds_from: Numbers of kinds below this are not to be used any more: `define` gives another one.
+        past: Is asked about runs that the engine does not know; None: nobody is.
     """
 
     link: Link
@@ -62,6 +66,7 @@ class Submissions:
         self.closed = False
         self._query_no = 0
         self.kinds_from = 0
+        self.past: Past | None = None
         self._kind_numbers: dict[bytes, int] = {}
 
     def define(self, kind: dict[str, Any]) -> int:

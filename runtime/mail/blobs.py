@@ -48,10 +48,14 @@ class BlobStore:
     Args:
         folder: Holds one folder per run; made with the first write.
         fsync: Whether a blob is on the disk when its name is given out (durability "fsync"), or only in the page cache.
+        also: Another folder, where blobs are looked for that are not in the first: that of the archive.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], fsync: bool = True) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], fsync: bool = True, also: str | os.PathLike[str] | None = None
+    ) -> None:
         self._folder = Path(folder)
+        self._also = None if also is None else Path(also)
         self._fsync = fsync
         self._synced = ""
 
@@ -102,7 +106,7 @@ class BlobStore:
             PayloadUnreadable: There is no such blob.
         """
         try:
-            fd = os.open(self._path(name), os.O_RDONLY)
+            fd = self._opened(self._path(name))
             try:
                 size = os.fstat(fd).st_size
                 return memoryview(mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b"")
@@ -136,12 +140,24 @@ class BlobStore:
             with suppress(OSError):
                 self._path(name).unlink()
 
-    def remove_run(self, run_key: str) -> None:
+    def remove_run(self, run_key: str, before_ns: int | None = None) -> None:
         """Remove a run's blobs. Readers keep what they have mapped; there may be none.
+
+        Args:
+            run_key: Of the run.
+            before_ns: Only those that were written before this time: the id may have been used again since.
 
         Crash: some files remain; `sweep` removes them when the run is not live.
         """
-        shutil.rmtree(self._path(run_key), ignore_errors=True)
+        folder = self._path(run_key)
+        if before_ns is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        with suppress(OSError):
+            for path in list(folder.iterdir()):
+                if path.stat().st_mtime_ns < before_ns:
+                    path.unlink()
+            folder.rmdir()
 
     def sweep(self, live: Callable[[str], bool]) -> list[str]:
         """Remove the blobs of runs that are not live, and what interrupted writes left. For use while nobody writes.
@@ -161,6 +177,14 @@ class BlobStore:
                     shutil.rmtree(entry, ignore_errors=True)
                     removed.append(entry.name)
         return removed
+
+    def _opened(self, path: Path) -> int:
+        try:
+            return os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            if self._also is None:
+                raise
+            return os.open(self._also / path.relative_to(self._folder), os.O_RDONLY)
 
     def _path(self, name: str) -> Path:
         parts = name.split("/")

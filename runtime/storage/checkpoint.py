@@ -25,33 +25,28 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NoReturn, Self
-from urllib.parse import quote
 from uuid import UUID
 
 import xxhash
 
-from actors.protocol.errors import CheckpointUnusable, DiskFull, NewerFormat, StateFolderError
+from actors.protocol.errors import CheckpointUnusable, NewerFormat, StateFolderError
 from actors.saved import ENGINE, SavedPart
 from runtime.storage.packing import PLAIN, Packer, PackingBroken
+from runtime.storage.sqlite_file import connect, copied, explain, needs_copy
 
 CHECKPOINT_NAME: Final = "checkpoint.db"
 CHECKPOINT_FORMAT: Final = 2
-BUSY_S: Final = 30.0
 DELTA_BASE_BYTES_MIN: Final = 256
 """What takes less is written whole."""
 FREE_PAGES_MIN: Final = 1024
 """So many free pages, and a quarter of the file, are given back to the file system."""
-_FILES: Final = ("", "-journal")
 _TABLES: Final = ("part", "delta")
 _PAGES: Final = ("freelist_count", "page_count")
-_OUTSIDE: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_PERM")
-"""How errors begin that say nothing of what is in the file."""
 _SCHEMA: Final = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value)",
     """CREATE TABLE part(
@@ -102,11 +97,11 @@ class CheckpointFile:
         if not os.path.exists(path):
             return None
         try:
-            found = cls(path, uuid, _connect(f"file:{quote(path)}?mode=ro"))
+            found = cls(path, uuid, connect(path, "ro"))
             try:
                 there = found._begins()
             except sqlite3.OperationalError as error:
-                if not error.sqlite_errorname.startswith("SQLITE_READONLY"):
+                if not needs_copy(error):
                     raise
                 found = cls._of_copy(path, uuid)
                 there = found._begins()
@@ -126,7 +121,7 @@ class CheckpointFile:
         """
         path = os.path.join(folder, CHECKPOINT_NAME)
         try:
-            database = _connect(f"file:{quote(path)}?mode=rwc")
+            database = connect(path, "rwc")
         except sqlite3.Error as error:
             _explain(path, error)
         found = cls(path, uuid, database)
@@ -223,14 +218,11 @@ class CheckpointFile:
     @classmethod
     def _of_copy(cls, path: str, uuid: UUID) -> Self:
         """What a crash left can only be put right where one may write."""
-        copy = tempfile.mkdtemp(prefix="mainspring-")
+        folder = copied(path)
         try:
-            for suffix in _FILES:
-                with suppress(FileNotFoundError):
-                    shutil.copyfile(path + suffix, os.path.join(copy, CHECKPOINT_NAME + suffix))
-            return cls(path, uuid, _connect(f"file:{quote(os.path.join(copy, CHECKPOINT_NAME))}?mode=rw"), copy)
+            return cls(path, uuid, connect(os.path.join(folder, CHECKPOINT_NAME), "rw"), folder)
         except BaseException:
-            shutil.rmtree(copy, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
             raise
 
     def _begins(self) -> bool:
@@ -321,15 +313,6 @@ class CheckpointFile:
         return len(difference)
 
 
-def _connect(uri: str) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
-
-
 def _explain(path: str, error: sqlite3.Error) -> NoReturn:
     """Raise our own error for one of SQLite."""
-    name = getattr(error, "sqlite_errorname", "")
-    if name == "SQLITE_FULL":
-        raise DiskFull(f"no space for the checkpoint {path}") from error
-    if name.startswith(_OUTSIDE):
-        raise StateFolderError(f"the checkpoint {path} cannot be used: {error} ({name})") from error
-    raise CheckpointUnusable(f"{path} is damaged: {error}") from error
+    explain("checkpoint", path, error, CheckpointUnusable)

@@ -9,6 +9,8 @@
       log/              the write-ahead log (see `segment`); in shards, `log/0/`, `log/1/`, ... (see `merge`)
       blobs/            large payloads
       checkpoint.db     the state as of some record, where there was one; see `checkpoint`
+      archive.db        finished runs that memory let go of, where there are checkpoints; see `archive`
+      archive/          large payloads of those runs
 
 An owner holds the lock, so at most one process writes. The kernel drops it when the holder dies, however it dies.
 Reading (status, verify) takes no lock and changes nothing.
@@ -56,6 +58,7 @@ LOG_NAME: Final = "log"
 BLOBS_NAME: Final = "blobs"
 _LOG_NAME: Final = re.compile(r"log(-[1-9][0-9]*)?")
 """Names of log folders: that of a new folder, and those that a `reshard` makes."""
+ARCHIVED_BLOBS_NAME: Final = "archive"
 _OWN_NAMES: Final = frozenset({IDENTITY_NAME + ASIDE, LOCK_NAME, LOG_NAME, BLOBS_NAME})
 _HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 """What a fresh file system or the desktop puts into a new folder."""
@@ -184,6 +187,11 @@ class StateFolder:
             raise StateFolderError(f"state folder {self.path} is only read")
         self._identity = write_identity(self.path, files, self._identity, name, shards)
         self.log_name, self.log_shards = _log_of(self._identity)
+
+    @property
+    def archived_blobs_path(self) -> str:
+        """Folder of the large payloads of archived runs; there where one has some."""
+        return os.path.join(self.path, ARCHIVED_BLOBS_NAME)
 
     def owner_pid(self) -> int | None:
         """Pid of the process that holds the lock now, as it named itself; None when nobody does."""

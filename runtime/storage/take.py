@@ -1,6 +1,7 @@
 """Takes a checkpoint: the last one, and the closed segments of the log behind it, become the next one.
 
     checkpoint ──► load ──► fold segments ──► save what changed ──► checkpoint, one transaction
+                                └──► runs that are let go of ──► archive, before that (`archiving`)
 
 Nothing is asked of the engine, and nothing here is on its way: it reads files that do not change any more, in a process
 of its own. A crash at any point leaves the checkpoint before. A segment that vanishes meanwhile (the log was cut by the
@@ -12,11 +13,15 @@ Memory: the whole state, as a recovery has it. Known limits: the time to load th
 from __future__ import annotations
 
 import os
+import time
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
+from actors.archived import ArchiveRule
 from actors.protocol.errors import CheckpointUnusable, LogCorrupt
 from actors.protocol.records import LSN_FIRST
 from actors.saved import kept_runs, load, save
+from runtime.storage.archiving import Archiver
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
 from runtime.storage.files import Files
 from runtime.storage.folder import StateFolder
@@ -26,13 +31,17 @@ from runtime.storage.resume import DAMAGED, first_lsn, refuse_cut
 
 
 class Taken(NamedTuple):
-    """A checkpoint that was taken: up to which record, and how many bytes were written for it."""
+    """A checkpoint that was taken: up to which record, how many bytes were written for it, and when the archive is to
+    be trimmed (wall clock ns; None: it is not known to be)."""
 
     lsn: int
     bytes: int
+    due_ns: int | None = None
 
 
-def take_checkpoint(folder: StateFolder, lsn: int, below: int, files: Files, load_blob: Any = None) -> Taken:
+def take_checkpoint(
+    folder: StateFolder, lsn: int, below: int, files: Files, load_blob: Any = None, rule: ArchiveRule | None = None
+) -> Taken:
     """Bring the checkpoint of a state folder up to a record.
 
     Args:
@@ -41,12 +50,14 @@ def take_checkpoint(folder: StateFolder, lsn: int, below: int, files: Files, loa
         below: As it says.
         files: The seam to the disk that has the log.
         load_blob: Reads what records have in files.
+        rule: How long runs stay in the archive that memory lets go of; None: there is no archive.
 
     Raises:
         MainspringError, OSError: It was not taken, and the one before is as it was.
     """
     begins = first_lsn(folder, files)
-    with _opened(folder, log_is_whole=begins == LSN_FIRST) as checkpoint:
+    with ExitStack() as stack:
+        checkpoint = stack.enter_context(_opened(folder, log_is_whole=begins == LSN_FIRST))
         if checkpoint.lsn >= lsn:
             return Taken(checkpoint.lsn, 0)
         replay = replay_of_all(load_blob)
@@ -54,6 +65,7 @@ def take_checkpoint(folder: StateFolder, lsn: int, below: int, files: Files, loa
         if base_lsn:
             load(replay, checkpoint.parts())
             replay.touched = set()
+        archiver = None if rule is None else stack.enter_context(Archiver(folder, replay, rule, time.time_ns(), files))
         reader = read_log(folder.log, files, after_lsn=base_lsn, below=below)
         for record in reader:
             replay.fold(record)
@@ -62,9 +74,10 @@ def take_checkpoint(folder: StateFolder, lsn: int, below: int, files: Files, loa
             refuse_cut(replay, report)
         if report.next_lsn != lsn + 1:
             raise LogCorrupt(f"the closed segments end at LSN {report.next_lsn - 1}, not at {lsn}")
+        due_ns = None if archiver is None else archiver.finish(lsn)
         written = checkpoint.put(lsn, save(replay, replay.touched), kept_runs(replay))
         checkpoint.give_back()
-        return Taken(lsn, written)
+        return Taken(lsn, written, due_ns)
 
 
 def _opened(folder: StateFolder, *, log_is_whole: bool) -> CheckpointFile:

@@ -19,6 +19,7 @@ import binascii
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, Any, Final
 
 import orjson
@@ -48,6 +49,7 @@ from runtime.storage.folder import StateFolder
 from runtime.storage.recovery import read_runs
 from runtime.storage.resume import resume
 from runtime.storage.sharded_wal import LogWriting, open_log
+from runtime.storage.transfer_archived import ArchivedRuns
 from runtime.storage.wal import NO_SPACE
 
 PIECE_BYTES: Final = 3 << 20
@@ -73,13 +75,16 @@ class Transfer:
 # --- export -------------------------------------------------------------------------------------------------------
 
 
-def export_runs(path: str | os.PathLike[str], out: IO[bytes], keys: Sequence[str] = ()) -> Transfer:
+def export_runs(
+    path: str | os.PathLike[str], out: IO[bytes], keys: Sequence[str] = (), *, archived: bool = False
+) -> Transfer:
     """Write runs of a state folder as JSON Lines.
 
     Args:
         path: The folder.
         out: Where to write.
         keys: Ids of runs, or of single tasks of a bundle, which is exported whole; all runs where there are none.
+        archived: Also runs of the archive; of several runs of an id the latest.
 
     Returns:
         How much was written, and which large values were not there.
@@ -89,23 +94,32 @@ def export_runs(path: str | os.PathLike[str], out: IO[bytes], keys: Sequence[str
         StateFolderError, LogCorrupt: The folder cannot be read. OSError: `out` cannot be written.
     """
     scheduler = read_runs(path)
-    runs = _chosen(scheduler, keys)
+    past = _past(path, scheduler, keys) if archived else None
+    left = [key for key in keys if past is None or key not in past.found]
+    runs = _chosen(scheduler, left) if left or not keys else []
+    count = len(runs) + (0 if past is None else len(past))
     by_run = scheduler.keys.by_run()
     nodes = blobs = 0
     missing: list[str] = []
     with StateFolder.open(path, create=False, owner=False) as folder:
-        store = BlobStore(folder.blobs_path, fsync=False)
-        _put(out, {"type": "export", "version": FORM_VERSION, "runs": len(runs)})
-        for run in runs:
+        store = BlobStore(folder.blobs_path, False, folder.archived_blobs_path)
+        _put(out, {"type": "export", "version": FORM_VERSION, "runs": count})
+        for owner, run in chain(() if past is None else past.runs(), ((scheduler, run) for run in runs)):
             for ref in _blobs_of(run, store):
                 blobs += 1
                 if not _put_blob(out, run, ref, store):
                     missing.append(ref.name)
-            for line in lines_of(scheduler, run, by_run):
+            for line in lines_of(owner, run, by_run):
                 _put(out, line)
             nodes += run.size
     out.flush()
-    return Transfer(len(runs), nodes, blobs, tuple(missing))
+    return Transfer(count, nodes, blobs, tuple(missing))
+
+
+def _past(path: str | os.PathLike[str], scheduler: Scheduler, keys: Sequence[str]) -> ArchivedRuns:
+    book = scheduler.book
+    known = {run.key for run in (*book.live.values(), *book.finished.values())}
+    return ArchivedRuns(path, [key for key in keys if book.find(key) is None], known, everything=not keys)
 
 
 def _chosen(scheduler: Scheduler, keys: Sequence[str]) -> list[Run]:

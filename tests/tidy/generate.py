@@ -98,8 +98,8 @@ def bounds_table() -> str:
         f"{limits.BYTES_FINISHED_MAX // limits.MIB:,} MiB; less with `retention=Retention(runs=..., nodes=...)`"
     )
     forgotten = (
-        "the oldest are forgotten, with their results and stories; never the latest one, whatever its size, and none "
-        "whose end its program was not yet told"
+        "the oldest are forgotten, with their results and stories, or go to the archive; never the latest one, "
+        "whatever its size, and none whose end its program was not yet told"
     )
     letters = (
         f"{limits.LETTER_RUNS_MAX:,} runs, {limits.LETTER_NODES_MAX:,} nodes, "

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import checkpoints as module
-from actors.checkpoints import REST_FACTOR, RETRY_MAX_NS, RETRY_NS, Checkpoints
+from actors.checkpoints import HOLD_BYTES_MAX, REST_FACTOR, RETRY_MAX_NS, RETRY_NS, Checkpoints
 from actors.persister import Persister
 from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
@@ -137,3 +137,20 @@ def test_statistics_tell_of_it() -> None:
     rig = Rig()
     rig.say(log.CheckpointFailed("no room"), msg.KindDefined("s", 1, kind()))
     assert rig.ask("engine")["checkpoint"]["trouble"] == "no room"
+
+
+def test_the_log_is_kept_for_the_archive_until_a_checkpoint_has_passed_it() -> None:
+    without, archiving = Checkpoints(100), Checkpoints(100, archives=True)
+    assert without.floor(50) == 50
+    assert archiving.floor(50) == 1
+    archiving.ended(log.CheckpointTaken(30, 5), S)
+    assert archiving.floor(50) == 31
+    assert archiving.floor(20) == 20
+
+
+def test_but_not_for_ever() -> None:
+    archiving = Checkpoints(100, archives=True)
+    archiving.closed(40, HOLD_BYTES_MAX)
+    assert archiving.floor(50) == 1
+    archiving.closed(45, 1)
+    assert archiving.floor(50) == 50

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from actors.run import Run
-from actors.timing import keep_frame, read_timing
+from actors.timing import first_start_ns, keep_frame, read_timing
 
 
 def frame(*groups: tuple[int, list[int]], pid: int = 7) -> bytes:
@@ -62,3 +62,12 @@ def test_only_frames_that_may_hold_the_nodes_are_read(monkeypatch: pytest.Monkey
     monkeypatch.setattr("actors.timing.orjson.loads", counted)
     assert len(read_timing(run, range(500, 520))) == 20
     assert len(read) == 2
+
+
+def test_the_first_start_is_that_of_any_attempt_of_the_run() -> None:
+    run = run_of(4)
+    assert first_start_ns(run) is None
+    keep_frame(run, 50_000, frame((2, [0]), (1, [2])), [2], 100)
+    assert first_start_ns(run) == 52_000
+    run.own_rare().ended[3] = (51_000, 51_001, 9)
+    assert first_start_ns(run) == 51_000

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from runtime.host import leaving_files
-from runtime.host.leaving_files import LeavingFiles
+from runtime.host.leaving_files import Leaving, LeavingFiles
 from runtime.mail.blobs import BlobStore
 
 
@@ -44,3 +46,41 @@ def test_files_stay_for_a_moment_and_go(tmp_path: Path, monkeypatch: pytest.Monk
 
     asyncio.run(let_go())
     assert names_in(store.folder) == {"kept"}
+
+
+def test_with_an_archive_they_wait_for_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaving_files, "STAY_S", 0.01)
+    store = BlobStore(tmp_path / "blobs", fsync=False)
+    for key in ("before", "one", "two"):
+        store.write(key, "bytes", [b"x"])
+
+    async def let_go() -> None:
+        waiting = [Leaving(5, "before", time.time_ns() + 10**9)]
+        leaving = LeavingFiles(asyncio.get_running_loop(), store, rule={}, waiting=waiting)
+        leaving.add("one", 8)
+        leaving.add("two", 9)
+        leaving.passed(8)
+        await gone(store.folder / "one")
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+    asyncio.run(let_go())
+    assert names_in(store.folder) == {"two"}
+
+
+def test_an_id_that_was_used_again_keeps_its_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaving_files, "STAY_S", 0.01)
+    store = BlobStore(tmp_path / "blobs", fsync=False)
+    old = store.path(store.write("daily", "bytes", [b"x"]))
+    os.utime(old, ns=(1, 1))
+    new = store.path(store.write("daily", "bytes", [b"y"]))
+    os.utime(new, ns=(1 << 62, 1 << 62))
+
+    async def let_go() -> None:
+        leaving = LeavingFiles(asyncio.get_running_loop(), store, rule={})
+        leaving.add("daily", 8)
+        leaving.passed(8)
+        await gone(old)
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+    asyncio.run(let_go())
+    assert new.exists()

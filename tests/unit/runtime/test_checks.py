@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from runtime import Batch, Breaker, NodeType, Rate, Retry, RetryBudget, Runtime, Scheduling, Share
-from runtime.config import Retention, RuntimeConfig
+from runtime.config import RuntimeConfig
 from runtime.errors import ConfigurationError
 from runtime.registry import TaskOptions, TaskRegistry
+from runtime.retention import Retention
 from runtime.testing import inline_runtime
 from tests.unit.runtime.handlers import add_one
 
@@ -76,7 +77,17 @@ WRONG: dict[Callable[..., Any], dict[str, list[Any]]] = {
         "cooldown_cap": [*NUMBERS, 0],
         "probes": COUNTS,
     },
-    Retention: {"runs": COUNTS, "nodes": COUNTS},
+    Retention: {
+        "runs": COUNTS,
+        "nodes": COUNTS,
+        "archive": NUMBERS,
+        "archive_by": [
+            *STRANGE,
+            *({"state:failed": stay} for stay in NUMBERS),
+            *({scope: 1} for scope in ("failed", "state:", "state:running", "type:", "type:\ud800", "key:a", 5, None)),
+        ],
+        "archive_bytes": [value for value in COUNTS if value != 0],
+    },
     Rate: {"count": [*FRACTIONS, 0], "per": [*FRACTIONS, 0], "burst": COUNTS},
     Scheduling: {
         "quotas": [

@@ -18,13 +18,13 @@ from runtime.config import (
     Breaker,
     NodeType,
     Priority,
-    Retention,
     Retry,
     RetryBudget,
     RuntimeConfig,
     seconds_to_ns,
 )
 from runtime.errors import ConfigurationError, UnknownNodeType
+from runtime.retention import Retention
 from runtime.script import main_script
 
 
@@ -125,14 +125,6 @@ def test_retry_on_the_wire() -> None:
     assert hash(Retry()) == hash(Retry())
 
 
-def test_retention_is_bounded_by_the_limits() -> None:
-    Retention(runs=1, nodes=1)
-    with pytest.raises(ConfigurationError):
-        Retention(runs=limits.RUNS_FINISHED_MAX + 1)
-    with pytest.raises(ConfigurationError):
-        Retention(nodes=0)
-
-
 def test_runtime_config_has_a_default_node_type() -> None:
     config = RuntimeConfig("state")
     assert config.state_dir == str(Path("state").absolute())
@@ -174,6 +166,14 @@ def test_the_main_script_is_found_by_its_file(monkeypatch: pytest.MonkeyPatch, t
     assert main_script() == str(script)
     main.__file__ = str(tmp_path / "gone.py")
     assert main_script() is None
+
+
+def test_there_is_an_archive_where_there_are_checkpoints(tmp_path: Path) -> None:
+    assert RuntimeConfig(str(tmp_path)).to_wire()["archive"] is None
+    with_them = RuntimeConfig(str(tmp_path), checkpoint_bytes=8_000_000)
+    assert with_them.to_wire()["archive"] == Retention().archive_rule().to_json()
+    off = RuntimeConfig(str(tmp_path), checkpoint_bytes=8_000_000, retention=Retention(archive=0))
+    assert off.to_wire()["archive"] is None
 
 
 def test_settings_survive_pickling() -> None:

@@ -13,7 +13,7 @@ import pytest
 from actors.protocol.errors import CheckpointUnusable, DiskFull, NewerFormat, StateFolderError
 from actors.saved import SavedPart
 from runtime.storage import checkpoint as module
-from runtime.storage import packing
+from runtime.storage import packing, sqlite_file
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
 
 OWN = UUID(int=5)
@@ -146,7 +146,7 @@ def test_a_crash_before_the_end_leaves_the_checkpoint_before(made: Path) -> None
 
 
 def test_a_reader_sees_one_state(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BUSY_S", 0.0)
+    monkeypatch.setattr(sqlite_file, "BUSY_S", 0.0)
     reader = CheckpointFile.read(str(made), OWN)
     assert reader is not None
     with reader, pytest.raises(StateFolderError, match="BUSY"):

@@ -55,7 +55,7 @@ def test_what_is_covered_is_not_done_again(
     tmp_path: Path, records: list[Record], segments: tuple[SegmentInfo, ...]
 ) -> None:
     take(tmp_path, segments[3])
-    assert take(tmp_path, segments[2]) == (segments[3].first_lsn - 1, 0)
+    assert take(tmp_path, segments[2]) == (segments[3].first_lsn - 1, 0, None)
 
 
 def test_only_closed_segments_are_read(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:

@@ -1,0 +1,232 @@
+"""Runs that the engine's memory let go of, for whoever asks: from the archive, and from the log behind the checkpoint.
+
+    engine: no such run ──► archive.db ──► there: its parts ──► a core with this one run ──► the engine's own answers
+                                 └► not there ──► log behind the archive: was anything let go of? ──► fold it
+
+Read in the asker's process: the engine is not asked again, and does not wait. A run that was let go of since the last
+checkpoint is in the log only; then checkpoint and log are folded once, as a recovery would, and what was let go of is
+remembered. Where nothing was, or nothing new, the log is read on from where it was read before.
+
+Concurrency: one thread at a time (`runtime.past` sees to that). Memory: rows of what was let go of since the
+checkpoint, and the run that was asked for last. Known limit: an id that nobody has costs a fold where something was let
+go of since the last question.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+from actors.archived import ArchivedRun, ArchiveRule, archived_run
+from actors.core import EngineCore
+from actors.persister import Persister
+from actors.protocol import messages as msg
+from actors.protocol.errors import ArchiveUnusable, MissingNode, ProtocolError
+from actors.protocol.records import RecordType
+from actors.replay import Replay
+from actors.run import Run
+from actors.saved import SavedPart
+from actors.saved_run import load_run, save_run
+from actors.scheduler import Scheduler
+from runtime.mail.blobs import BlobStore
+from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
+from runtime.storage.files import DiskFiles
+from runtime.storage.folder import StateFolder
+from runtime.storage.reader import read_log
+from runtime.storage.recovery import replay_of_all
+from runtime.storage.resume import first_lsn, resume_live
+
+QUESTIONS: Final = frozenset({"status", "nodes", "result", "story", "why"})
+"""Those of `actors.queries` that only read one run."""
+
+
+class PastRuns:
+    """See the module.
+
+    Args:
+        path: The state folder.
+        rule: How long runs stay in the archive; None: there is none, unless one is left from before.
+    """
+
+    def __init__(self, path: str, rule: ArchiveRule | None) -> None:
+        self._path = path
+        self._rule = rule
+        self._files = DiskFiles()
+        self._core: tuple[int, EngineCore] | None = None
+        self._seen_lsn = 0
+        self._let_go: dict[int, tuple[int, ArchivedRun]] = {}
+        """LSN and row of what the log says was let go of, by number."""
+
+    def answer(self, what: str, args: dict[str, Any]) -> list[Any] | None:
+        """The engine's answer to a question about a run that it does not know any more: [reply, error]. None: it is not
+        here, either, or the question changes something.
+
+        Raises:
+            ArchiveUnusable, NewerFormat, StateFolderError, LogCorrupt, CheckpointUnusable: It cannot be read.
+        """
+        key = args.get("run")
+        if what not in QUESTIONS or not isinstance(key, str) or not self._is_there():
+            return None
+        core = self._core_with(key)
+        if core is None:
+            return None
+        question = msg.Queried("", 0, what, {**args, "watch": False})
+        (told,) = core.queries.answer(question, time.monotonic_ns(), time.time_ns())
+        return list(told.body[1:])
+
+    def forget(self, key: str, number: int | None) -> bool:
+        """Delete a run of the archive, or keep one that the log has let go of from coming there.
+
+        Args:
+            key: Its id.
+            number: Where the engine knew it, and has let go of it just now.
+
+        Returns:
+            False: there is no such run.
+
+        Raises:
+            MissingNode: It is one task of several. Otherwise as `answer`.
+        """
+        if not self._is_there():
+            return number is not None
+        if number is None:
+            row, _ = self._row(key)
+            if row is None:
+                return False
+            if row.run_id != key and row.covers > 1:
+                raise MissingNode(f"{key!r} is one task of run {row.run_id!r}: a run is forgotten as a whole")
+            number = row.no
+        self._core = None
+        with (
+            StateFolder.open(self._path, create=False, owner=False) as folder,
+            ArchiveFile.write(folder.path, folder.uuid) as archive,
+        ):
+            archive.forget(number)
+        return True
+
+    def rows(self) -> Iterator[ArchivedRun]:
+        """All that are here, latest first. Raises: as `answer`."""
+        if not self._is_there():
+            return
+        with StateFolder.open(self._path, create=False, owner=False) as folder:
+            recent = self._let_go_since(folder, *self._archive_knows(folder))
+            yield from sorted(recent, key=lambda row: row.no, reverse=True)
+            archive = ArchiveFile.read(folder.path, folder.uuid)
+            if archive is not None:
+                seen = {row.no for row in recent}
+                with archive:
+                    yield from (row for row in archive.summaries() if row.no not in seen)
+
+    def parts(self, row: ArchivedRun) -> list[SavedPart]:
+        """Columns of a run of `rows`; none: it went meanwhile. Raises: as `answer`."""
+        with StateFolder.open(self._path, create=False, owner=False) as folder:
+            archive = ArchiveFile.read(folder.path, folder.uuid)
+            if archive is not None:
+                with archive:
+                    if found := archive.run(row.no):
+                        return found
+            run = self._fold(folder, row.no)
+        return [] if run is None else [SavedPart(run.no, *piece) for piece in save_run(run)]
+
+    def _is_there(self) -> bool:
+        return self._rule is not None or os.path.exists(os.path.join(self._path, ARCHIVE_NAME))
+
+    def _core_with(self, key: str) -> EngineCore | None:
+        row, kept = self._row(key)
+        if row is None:
+            return None
+        if self._core is None or self._core[0] != row.no:
+            parts = kept or self.parts(row)
+            if not parts:
+                return None
+            self._core = (row.no, core_of(row, parts))
+        return self._core[1]
+
+    def _row(self, key: str) -> tuple[ArchivedRun | None, list[SavedPart]]:
+        """The row of a public key, and its parts where they were read for that."""
+        with StateFolder.open(self._path, create=False, owner=False) as folder:
+            lsn, gone, archive = 0, set[int](), ArchiveFile.read(folder.path, folder.uuid)
+            if archive is not None:
+                with archive:
+                    lsn, gone, row = archive.lsn, archive.forgotten(), archive.find(key)
+                    if row is not None:
+                        known = self._core is not None and self._core[0] == row.no
+                        return row, [] if known else archive.run(row.no)
+            found = [row for row in self._let_go_since(folder, lsn, gone) if stands_for(row, key)]
+            return max(found, key=lambda row: row.no, default=None), []
+
+    def _archive_knows(self, folder: StateFolder) -> tuple[int, set[int]]:
+        """How far the archive goes, and what was deleted by hand before it came there."""
+        archive = ArchiveFile.read(folder.path, folder.uuid)
+        if archive is None:
+            return 0, set()
+        with archive:
+            return archive.lsn, archive.forgotten()
+
+    # --- behind the archive ---------------------------------------------------------------------------------------
+
+    def _let_go_since(self, folder: StateFolder, archive_lsn: int, gone: set[int]) -> list[ArchivedRun]:
+        """Rows of what was let go of by records above this one, without those that are gone."""
+        if self._rule is None:
+            return []
+        begins = first_lsn(folder, self._files)
+        after_lsn = max(self._seen_lsn, archive_lsn, (begins or 1) - 1)
+        reader, last_lsn, found = read_log(folder.log, self._files, live=True, after_lsn=after_lsn), after_lsn, False
+        for record in reader:
+            last_lsn, found = record.lsn, found or record.type == RecordType.RELEASED
+        if found:
+            self._fold(folder)
+        self._seen_lsn = last_lsn
+        now_ns = time.time_ns()
+        self._let_go = {no: entry for no, entry in self._let_go.items() if entry[0] > archive_lsn}
+        rows = [row for _, row in self._let_go.values() if row.no not in gone]
+        expiries = [(row, self._rule.expires_ns(row)) for row in rows]
+        return [row for row, expires_ns in expiries if expires_ns is None or expires_ns > now_ns]
+
+    def _fold(self, folder: StateFolder, wanted: int = 0) -> Run | None:
+        """Read what is let go of behind the checkpoint; returns the run of this number if it is among that."""
+        load_blob = BlobStore(folder.blobs_path, fsync=False).open
+        found: dict[int, Run] = {}
+
+        def fresh() -> Replay:
+            self._let_go.clear()
+            found.clear()
+            replay = replay_of_all(load_blob)
+            replay.let_go = partial(take, replay)
+            return replay
+
+        def take(replay: Replay, run: Run, ended_ns: int | None) -> None:
+            self._let_go[run.no] = (replay.scheduler.lsn, archived_run(run, ended_ns))
+            if run.no == wanted:
+                found[run.no] = run
+
+        resume_live(folder, fresh, self._files)
+        return found.get(wanted)
+
+
+def stands_for(row: ArchivedRun, key: str) -> bool:
+    """Whether a public key is of this run, or of one task of it."""
+    session, _, number = key.rpartition("-")
+    if row.run_id == key:
+        return True
+    return row.session == session and number.isdecimal() and row.seq <= int(number) < row.seq + row.covers
+
+
+def core_of(row: ArchivedRun, parts: list[SavedPart]) -> EngineCore:
+    """A core that knows this run, and nothing else.
+
+    Raises:
+        ArchiveUnusable: The parts do not fit together.
+    """
+    scheduler = Scheduler([])
+    replay = Replay(scheduler)
+    try:
+        run = load_run(scheduler, (part[1:] for part in parts), replay.accept_node_types)
+    except ProtocolError as broken:
+        raise ArchiveUnusable(f"run {row.run_id!r} of the archive does not fit together: {broken.message}") from broken
+    scheduler.book.restore(run, run.lsn)
+    scheduler.ended_ns[run.no] = row.ended_ns
+    return EngineCore(scheduler, Persister("none"), [])

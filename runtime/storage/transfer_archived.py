@@ -1,0 +1,53 @@
+"""Archived runs for an export: those that were asked for, or all whose ids no run in memory has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+
+from actors.archived import ArchivedRun
+from actors.protocol.errors import StateFolderError
+from actors.run import Run
+from actors.scheduler import Scheduler
+from runtime.storage.past_runs import PastRuns, core_of, stands_for
+
+
+class ArchivedRuns:
+    """See the module. What is chosen is fixed when this is made.
+
+    Args:
+        path: The state folder.
+        keys: Ids of runs, or of single tasks of a bundle; all where `everything`.
+        known: Ids of runs that are exported already: of several runs of an id the latest counts.
+        everything: Whether all are chosen.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], keys: Sequence[str], known: Collection[str], *, everything: bool
+    ) -> None:
+        self._past = PastRuns(os.fspath(path), None)
+        self.found: set[str] = set()
+        """Those of the keys that are here."""
+        chosen: dict[str, ArchivedRun] = {}
+        for row in self._past.rows():
+            asked = [key for key in keys if stands_for(row, key)]
+            if row.run_id not in known and row.run_id not in chosen and (asked or everything):
+                chosen[row.run_id] = row
+                self.found.update(asked)
+        self._rows = sorted(chosen.values(), key=lambda row: row.no)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def runs(self) -> Iterator[tuple[Scheduler, Run]]:
+        """The runs, in order of submission, each with a scheduler that knows it.
+
+        Raises:
+            ArchiveUnusable: One is damaged. StateFolderError: One went meanwhile.
+        """
+        for row in self._rows:
+            parts = self._past.parts(row)
+            if not parts:
+                raise StateFolderError(f"run {row.run_id!r} went from the archive meanwhile; export again")
+            scheduler = core_of(row, parts).scheduler
+            yield scheduler, scheduler.book.finished[row.no]

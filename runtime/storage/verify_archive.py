@@ -1,0 +1,95 @@
+"""What `verify` says of the archive: whether each run in it can be read, is what its row says, and has its files.
+
+Nothing else depends on the archive, so what is wrong with it does not keep a folder from opening. Reads only, beside an
+engine that trims it: a run that goes meanwhile is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from actors.archived import ArchivedRun, archived_run
+from actors.protocol.errors import ArchiveUnusable, PayloadError
+from actors.protocol.words import counted
+from actors.run import Run
+from runtime.mail.blobs import BlobStore
+from runtime.mail.references import BlobRef, blobs_in
+from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
+from runtime.storage.contents import stored_values
+from runtime.storage.folder import StateFolder
+from runtime.storage.past_runs import core_of
+from runtime.storage.resume import DAMAGED
+
+NAMED_MAX: Final = 20
+"""Findings that are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFinding:
+    """What was found of an archive: how much is in it, what is wrong, and what is not."""
+
+    runs: int = 0
+    nodes: int = 0
+    bytes: int = 0
+    lsn: int = 0
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {**asdict(self), "problems": list(self.problems), "notes": list(self.notes)}
+
+
+def verify_archive(path: str | os.PathLike[str]) -> ArchiveFinding:
+    """Check the archive of a state folder; damage is in what it returns. Changes nothing.
+
+    Raises:
+        StateFolderError, NewerFormat: It cannot be read as a state folder, or a newer version wrote it.
+    """
+    with StateFolder.open(path, create=False, owner=False) as folder:
+        aside = os.path.join(folder.path, ARCHIVE_NAME + DAMAGED)
+        notes = (f"{ARCHIVE_NAME}{DAMAGED}: a damaged archive that was set aside",) if os.path.exists(aside) else ()
+        try:
+            archive = ArchiveFile.read(folder.path, folder.uuid)
+            if archive is None:
+                return ArchiveFinding(notes=notes)
+            with archive:
+                problems = _problems(archive, BlobStore(folder.blobs_path, False, folder.archived_blobs_path))
+                runs, nodes, size = archive.totals()
+                return ArchiveFinding(runs, nodes, size, archive.lsn, tuple(problems), notes)
+        except ArchiveUnusable as damaged:
+            return ArchiveFinding(problems=(damaged.message,), notes=notes)
+
+
+def _problems(archive: ArchiveFile, store: BlobStore) -> list[str]:
+    found = [f"{ARCHIVE_NAME}: {text}" for text in archive.check()]
+    for row in archive.summaries():
+        try:
+            parts = archive.run(row.no)
+            if parts:
+                found += _of_run(row, core_of(row, parts).scheduler.book.finished[row.no], store)
+        except ArchiveUnusable as damaged:
+            found.append(damaged.message)
+        if len(found) > NAMED_MAX:
+            return [*found[:NAMED_MAX], f"… and more: {counted(archive.totals()[0], 'run')} were not all looked at"]
+    return found
+
+
+def _of_run(row: ArchivedRun, run: Run, store: BlobStore) -> list[str]:
+    found = []
+    if archived_run(run, row.ended_ns) != row:
+        found.append(f"archived run {row.run_id} is not what its row says")
+
+    def read(ref: BlobRef) -> Any:
+        try:
+            return store.read(ref.name, ref.size, ref.checksum)
+        except PayloadError as lost:
+            found.append(f"archived run {row.run_id}: {lost.message}")
+            return None
+
+    for _, wire in stored_values(run):
+        for ref in blobs_in(wire, lambda ref: None):
+            read(ref)
+    return found

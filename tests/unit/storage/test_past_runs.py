@@ -1,0 +1,122 @@
+"""Runs that memory let go of: in the archive, behind it, or nowhere; and what is read to know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.archived import ArchiveRule
+from actors.protocol.errors import ArchiveUnusable, MissingNode
+from actors.protocol.records import Record
+from runtime.storage import past_runs as module
+from runtime.storage.past_runs import PastRuns, core_of, stands_for
+from runtime.storage.segment import SegmentInfo
+from tests.unit.storage.states import cut, make_folder
+from tests.unit.storage.test_archive import row
+from tests.unit.storage.test_archiving import FOR_EVER, KEPT, RUNS, forgetful_log, take
+
+GONE = RUNS - KEPT
+
+
+@pytest.fixture
+def records() -> list[Record]:
+    return forgetful_log()
+
+
+@pytest.fixture
+def segments(records: list[Record], tmp_path: Path) -> tuple[SegmentInfo, ...]:
+    return make_folder(tmp_path, records)
+
+
+def state(past: PastRuns, key: str) -> Any:
+    found = past.answer("status", {"run": key})
+    return None if found is None else found[0]["state"]
+
+
+def test_each_run_is_found_wherever_the_archive_ends(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    for active in (None, segments[1], segments[len(segments) // 2], segments[-1]):
+        if active is not None:
+            take(tmp_path, active)
+            cut(tmp_path, active.no)
+        past = PastRuns(str(tmp_path), FOR_EVER)
+        assert [run.no for run in past.rows()] == [*range(GONE, 0, -1)]
+        for number in range(1, GONE + 1):
+            assert state(past, f"s-{number}") == "succeeded"
+            reply, error = past.answer("result", {"run": f"s-{number}"}) or (None, None)
+            assert error is None
+            assert reply["rows"][0][3] == "v" * 40
+        assert state(past, f"s-{GONE + 1}") is None, "the engine has it"
+        assert state(past, "t-1") is None
+
+
+def test_only_questions_that_read_one_run(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    take(tmp_path, segments[-1])
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    for what in ("rerun", "priority", "runs", "output"):
+        assert past.answer(what, {"run": "s-1"}) is None
+    assert past.answer("status", {"run": None}) is None
+    for what in ("nodes", "story", "why"):
+        assert past.answer(what, {"run": "s-1"})
+    reply, error = past.answer("result", {"run": "s-1", "node": 7}) or (None, None)
+    assert reply is None
+    assert error["code"] == "MS113"
+
+
+def test_a_log_without_news_is_folded_once(
+    tmp_path: Path, segments: tuple[SegmentInfo, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(tmp_path, segments[2])
+    folds: list[int] = []
+    real = module.resume_live
+    monkeypatch.setattr(module, "resume_live", lambda *args: folds.append(1) or real(*args))
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    for _ in range(3):
+        assert state(past, "nobody") is None
+    assert len(folds) == 1
+    assert state(past, f"s-{GONE}") == "succeeded"
+    assert state(past, f"s-{GONE}") == "succeeded"
+    assert len(folds) == 2, "its columns, once"
+
+
+def test_without_a_rule_what_is_left_of_an_archive_is_read(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    assert list(PastRuns(str(tmp_path), None).rows()) == []
+    take(tmp_path, segments[2])
+    assert 0 < len(list(PastRuns(str(tmp_path), None).rows())) < GONE
+
+
+def test_what_would_not_stay_is_not_shown(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    assert list(PastRuns(str(tmp_path), ArchiveRule(10**9)).rows()) == []
+
+
+def test_forgetting(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    take(tmp_path, segments[2])
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    assert past.forget("s-1", None)
+    assert past.forget(f"s-{GONE}", None), "it has not come to the archive yet"
+    assert not past.forget("s-1", None)
+    assert not past.forget("nobody", None)
+    assert past.forget("s-5", 5), "the engine has just let go of it"
+    assert [run.no for run in past.rows()] == [no for no in range(GONE, 0, -1) if no not in (1, 5, GONE)]
+    take(tmp_path, segments[-1])
+    assert [run.no for run in past.rows()] == [no for no in range(GONE, 0, -1) if no not in (1, 5, GONE)]
+
+
+def test_one_task_of_several_is_not_forgotten(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    (first, *_) = past.rows()
+    past._let_go[first.no] = (1 << 40, first._replace(covers=3))
+    with pytest.raises(MissingNode):
+        past.forget(f"s-{first.seq + 1}", None)
+
+
+def test_which_keys_are_of_a_run() -> None:
+    bundle = row(1, seq=4, covers=3)
+    assert [number for number in range(10) if stands_for(bundle, f"s-{number}")] == [1, 4, 5, 6]
+    assert not stands_for(bundle, "s-x")
+
+
+def test_parts_that_do_not_fit_are_damage() -> None:
+    with pytest.raises(ArchiveUnusable, match="does not fit together"):
+        core_of(row(1), [])
