@@ -69,8 +69,8 @@ def test_what_the_process_says_is_told(tmp_path: Path) -> None:
         assert starter.asked == [(CHECKPOINTER, {"state_dir": str(tmp_path), "lsn": 7, "below": 3, "archive": None})]
         assert checkpointing.takes({"worker": CHECKPOINTER, "did": "spawned", "pid": 5})
         assert checkpointing.pid == 5
-        starter.end(checkpointing, CHECKPOINTER, {"lsn": 7, "bytes": 9, "due_ns": None})
-        assert (said, leaving.passed_lsn, checkpointing.pid) == ([log.CheckpointTaken(7, 9)], 7, 0)
+        starter.end(checkpointing, CHECKPOINTER, {"lsn": 7, "bytes": 9, "cpu_ns": 3, "due_ns": None})
+        assert (said, leaving.passed_lsn, checkpointing.pid) == ([log.CheckpointTaken(7, 9, 3)], 7, 0)
         assert not checkpointing.takes({"worker": 1, "did": "exited", "status": 0})
         checkpointing.close()
 
@@ -107,7 +107,7 @@ def test_the_archive_is_trimmed_when_a_checkpoint_says_that_it_is_time(
         starter, _, _, checkpointing = begin(tmp_path, {"ttl_ns": 1})
         for due_ns in (0, time.time_ns()):
             checkpointing.take(log.TakeCheckpoint(7, 3))
-            starter.end(checkpointing, CHECKPOINTER, {"lsn": 7, "bytes": 9, "due_ns": due_ns})
+            starter.end(checkpointing, CHECKPOINTER, {"lsn": 7, "bytes": 9, "cpu_ns": 3, "due_ns": due_ns})
             await until(lambda: TRIMMER in starter.pipes)
             assert checkpointing.archive["running"]
             assert starter.asked[-1] == (TRIMMER, {"state_dir": str(tmp_path), "archive": {"ttl_ns": 1}})
@@ -116,7 +116,7 @@ def test_the_archive_is_trimmed_when_a_checkpoint_says_that_it_is_time(
             starter.end(checkpointing, TRIMMER, {"runs": 1, "due_ns": None})
         assert checkpointing.archive == {"running": False, "runs_deleted": 10, "trouble": ""}
         checkpointing.take(log.TakeCheckpoint(8, 4))
-        starter.end(checkpointing, CHECKPOINTER, {"lsn": 8, "bytes": 9, "due_ns": 0})
+        starter.end(checkpointing, CHECKPOINTER, {"lsn": 8, "bytes": 9, "cpu_ns": 3, "due_ns": 0})
         await until(lambda: TRIMMER in starter.pipes)
         starter.end(checkpointing, TRIMMER, None)
         assert "SIGKILL" in checkpointing.archive["trouble"]

@@ -169,7 +169,7 @@ def test_the_main_script_is_found_by_its_file(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_there_is_an_archive_where_there_are_checkpoints(tmp_path: Path) -> None:
-    assert RuntimeConfig(str(tmp_path)).to_wire()["archive"] is None
+    assert RuntimeConfig(str(tmp_path), checkpoint_bytes=None).to_wire()["archive"] is None
     with_them = RuntimeConfig(str(tmp_path), checkpoint_bytes=8_000_000)
     assert with_them.to_wire()["archive"] == Retention().archive_rule().to_json()
     off = RuntimeConfig(str(tmp_path), checkpoint_bytes=8_000_000, retention=Retention(archive=0))
