@@ -134,7 +134,7 @@ def test_s12_a_program_is_told_at_once_that_the_log_has_no_room(
     state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = tmp_path / "runs"
-    with Runtime(state_dir, node_types=ONE) as rt:
+    with Runtime(state_dir, node_types=ONE, checkpoint_bytes=None) as rt:
         handle = rt.submit(handlers.mark, str(runs), "task")
         for _ in rt.map(handlers.size_of, ["x" * 60_000] * 400):
             pass  # the log is larger than the shared memory of a start, which the limit below counts too

@@ -175,7 +175,7 @@ def test_without_room_it_is_told_and_tried_again(state_dir: Path) -> None:
             work(rt, 1)
             return str(checkpoint(rt)["trouble"])
 
-        assert "checkpoint" in until(failed, "a checkpoint that failed")
+        assert "cannot be used" in until(failed, "a checkpoint that failed")
         spawner.rlimit(psutil.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         mended(rt)
     assert verify(state_dir).sound
