@@ -8,7 +8,7 @@
 - Thousands of tasks a second that sleep at the workers, and a checkpoint each 64 KiB of log. Meanwhile somebody asks
   the engine for the status of the run and measures how long the answer takes, again and again. The answer waits for
   whatever the scheduler does, so it is as late as the scheduler paused: `pause_p999_ms` with checkpoints, and without.
-  (Durability `os`. Where all cores are busy, an answer waits for a core, and for batches of thousands of tasks.)
+  (Durability `none`. Where all cores are busy, an answer waits for a core, and for batches of thousands of tasks.)
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _paced(setup: Setup, checkpoint_bytes: int | None) -> tuple[list[int], int]:
     flow, seconds = Flow("paced"), PACED_S_SMOKE if setup.smoke else PACED_S
     for number in range(round(seconds / PACED_NAP_S) * setup.workers):
         flow.add(nap, round(PACED_NAP_S * 1e9), number)
-    with session.open_runtime(replace(setup, durability="os"), checkpoint_bytes=checkpoint_bytes) as runtime:
+    with session.open_runtime(replace(setup, durability="none"), checkpoint_bytes=checkpoint_bytes) as runtime:
         run, found = runtime.submit(flow), list[int]()
         until = time.monotonic() + seconds
         while time.monotonic() < until or not found:
