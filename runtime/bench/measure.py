@@ -99,6 +99,21 @@ def pss_bytes(pid: int) -> int:
         return 0
 
 
+def private_bytes(pid: int) -> int:
+    """Pages that a process shares with nobody; 0 when it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith(b"Private_")) * 1024
+    except ProcessLookupError:
+        return 0
+    except OSError:
+        pass
+    try:
+        return int(psutil.Process(pid).memory_full_info().uss)
+    except psutil.Error:
+        return 0
+
+
 def members_of(runtime: object) -> list[Member]:
     """This process and all that a running `Runtime` has started.
 

@@ -5,10 +5,10 @@
   whole run, which is taken when the engine has closed. `checkpoint_file_bytes` is that checkpoint.
 - `dag` with and without checkpoints, alternating, the graph a quarter of the size; there is one after each
   `checkpoint_bytes` of log, which is less than anybody would set. `dag_on_of_off` is the rate with by the rate without.
-- A load that leaves half of the cores alone, and one checkpoint after the other, as soon as they may follow. Meanwhile
-  somebody asks the engine for the status of a task and measures how long the answer takes, a thousand times a second.
-  The answer waits for whatever the scheduler does, so it is as late as the scheduler paused: `pause_p999_ms` with
-  checkpoints, and without. (Where all cores are busy an answer waits for those, and for batches of thousands of tasks.)
+- Thousands of tasks a second that sleep at the workers, and a checkpoint each 64 KiB of log. Meanwhile somebody asks
+  the engine for the status of the run and measures how long the answer takes, again and again. The answer waits for
+  whatever the scheduler does, so it is as late as the scheduler paused: `pause_p999_ms` with checkpoints, and without.
+  (Durability `none`. Where all cores are busy, an answer waits for a core, and for batches of thousands of tasks.)
 """
 
 from __future__ import annotations
@@ -16,23 +16,20 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from actors.protocol import limits
-from runtime import Runtime
+from runtime import Flow, Runtime
 from runtime.bench import session
 from runtime.bench.figures import Sample
-from runtime.bench.handlers import increment
+from runtime.bench.handlers import nap
 from runtime.bench.measure import MeasuredWindow, members_of, percentile, threads_cpu_ns
 from runtime.bench.workloads.base import SECONDS_MAX, Scenario, Setup, check_equal
 from runtime.bench.workloads.dag import PARENTS, WIDTH
 from runtime.bench.workloads.graphs import TaskGraph, layered
-from runtime.handle import TaskHandle
 from runtime.mail.blobs import BlobStore
 from runtime.storage.checkpoint import CHECKPOINT_NAME
 from runtime.storage.files import DiskFiles
@@ -47,8 +44,8 @@ OFTEN_BYTES: Final = limits.MIB
 ASK_EACH_S: Final = 0.001
 PACED_S: Final = 5.0
 PACED_S_SMOKE: Final = 0.5
-PACED_TASKS: Final = 400
-PACED_EACH_S: Final = 0.02
+PACED_NAP_S: Final = 0.0002
+PACED_BYTES: Final = 64 * limits.KIB
 
 
 class CheckpointScenario(Scenario):
@@ -77,7 +74,7 @@ class CheckpointScenario(Scenario):
             with_.append(_side(setup, graph, _often(setup)))
         rates = [off.elapsed_ns / on.elapsed_ns for on, off in zip(with_, without, strict=True)]
         extra |= {"dag_on_of_off": statistics.median(rates), "taken": sum(side.taken for side in with_)}
-        for name, checkpoint_bytes in (("pause_without", None), ("pause", limits.CHECKPOINT_BYTES_MIN)):
+        for name, checkpoint_bytes in (("pause_without", None), ("pause", PACED_BYTES)):
             answers_ns, taken = _paced(setup, checkpoint_bytes)
             extra[f"{name}_p50_ms"] = percentile(answers_ns, 0.5) / 1e6
             extra[f"{name}_p999_ms"] = percentile(answers_ns, 0.999) / 1e6
@@ -127,39 +124,23 @@ def _side(setup: Setup, graph: TaskGraph, checkpoint_bytes: int | None) -> Side:
 
 
 def _paced(setup: Setup, checkpoint_bytes: int | None) -> tuple[list[int], int]:
-    """How long each answer took under some load, and how many checkpoints there were."""
-    with session.open_runtime(setup, checkpoint_bytes=checkpoint_bytes) as runtime:
-        asked = runtime.submit(increment, 1)
-        asked.result(SECONDS_MAX)
-        until = time.monotonic() + (PACED_S_SMOKE if setup.smoke else PACED_S)
-        with _asking(asked) as answers_ns:
-            while (begun := time.monotonic()) < until:
-                found = list(runtime.map(increment, range(PACED_TASKS)))
-                check_equal(found, list(range(1, PACED_TASKS + 1)), "load")
-                time.sleep(max(0.0, begun + PACED_EACH_S - time.monotonic()))
-        return answers_ns, runtime.statistics()["checkpoint"]["taken"]
+    """How long each answer took while tasks slept at all workers, and how many checkpoints there were.
 
-
-@contextmanager
-def _asking(task: TaskHandle[Any]) -> Iterator[list[int]]:
-    """Ask for the status of a task again and again; gives how long each answer took, which grows."""
-    over, found = threading.Event(), list[int]()
-
-    def ask() -> None:
-        while True:
+    This program does nothing else meanwhile: a second thread of Python would have to wait for the first. The disk is not
+    waited for, because an answer would be, and the scheduler is not.
+    """
+    flow, seconds = Flow("paced"), PACED_S_SMOKE if setup.smoke else PACED_S
+    for number in range(round(seconds / PACED_NAP_S) * setup.workers):
+        flow.add(nap, round(PACED_NAP_S * 1e9), number)
+    with session.open_runtime(replace(setup, durability="none"), checkpoint_bytes=checkpoint_bytes) as runtime:
+        run, found = runtime.submit(flow), list[int]()
+        until = time.monotonic() + seconds
+        while time.monotonic() < until or not found:
             asked_ns = time.perf_counter_ns()
-            task.status()
+            run.status()
             found.append(time.perf_counter_ns() - asked_ns)
-            if over.wait(ASK_EACH_S):
-                return
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    try:
-        yield found
-    finally:
-        over.set()
-        thread.join()
+            time.sleep(ASK_EACH_S)
+        return found, runtime.statistics()["checkpoint"]["taken"]
 
 
 def _settle(runtime: Runtime) -> None:

@@ -2,7 +2,8 @@
 
 Each tenth of a second so many tasks are run to their end: half of them in bulk, some one by one, some as a graph. Few
 finished runs are kept, and there is a checkpoint after little log, so that all that should go is gone many times over.
-Read are the bytes of the state folder, the memory of all processes (proportional set size), and their descriptors. The
+Read are the bytes of the state folder, the memory that each process has for itself, and the descriptors of all. (Memory
+that they share is of a fixed size, and pages of it are used one after the other, for minutes.) The
 first third is warming up. Of the rest a line is drawn through the means of eight stretches: its slope, with 99 % of its
 noise, says whether it is flat. `--seconds 600` is the long one.
 """
@@ -21,7 +22,7 @@ from runtime.bench import session
 from runtime.bench.chart import BLOCKS, chart, slope_of
 from runtime.bench.figures import BenchError, Sample
 from runtime.bench.handlers import increment
-from runtime.bench.measure import MeasuredWindow, descriptors, members_of, pss_bytes
+from runtime.bench.measure import MeasuredWindow, descriptors, members_of, private_bytes
 from runtime.bench.workloads.base import SECONDS_MAX, Scenario, Setup, check_equal
 from runtime.bench.workloads.graphs import layered
 
@@ -128,7 +129,7 @@ def _tick(runtime: Runtime, tasks: int) -> int:
 
 def _read(runtime: Runtime, path: Path, at_s: float) -> Reading:
     pids = [pid for _, pid in members_of(runtime)]
-    return Reading(at_s, _bytes_in(path), sum(map(pss_bytes, pids)), sum(map(descriptors, pids)))
+    return Reading(at_s, _bytes_in(path), sum(map(private_bytes, pids)), sum(map(descriptors, pids)))
 
 
 def _bytes_in(path: Path) -> int:

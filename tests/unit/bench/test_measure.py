@@ -43,6 +43,7 @@ def test_cpu_time_of_another_process() -> None:
         assert measure.cpu_ns(child.pid) >= 10_000_000
         assert measure.rss_bytes(child.pid) > 1_000_000
         assert 0 < measure.pss_bytes(child.pid) <= measure.rss_bytes(child.pid) * 1.1
+        assert 0 < measure.private_bytes(child.pid) <= measure.pss_bytes(child.pid)
         child.communicate(b"\n")
 
 
