@@ -19,7 +19,7 @@ from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.cli.report import align
-from runtime.sql.folder import SqlQuery, FolderQueries
+from runtime.sql.folder import FolderQueries, SqlQuery
 from runtime.sql.rows import QueryRows
 from runtime.sql.run_columns import RUN_COLUMNS
 from runtime.sql.task_columns import TASK_COLUMNS

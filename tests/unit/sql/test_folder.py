@@ -10,7 +10,7 @@ import pytest
 
 from actors.protocol.errors import ConfigurationError, NotAStateFolder
 from actors.protocol.query_errors import BadQuery, QueryTooLong
-from runtime.sql.folder import SqlQuery, FolderQueries, query
+from runtime.sql.folder import FolderQueries, SqlQuery, query
 from tests.unit.storage.states import busy_log, make_folder
 
 
