@@ -12,17 +12,21 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from actors.protocol.errors import ConfigurationError
+from actors.protocol.errors import ConfigurationError, StateFolderError
 from actors.protocol.query_errors import BadQuery
 from runtime.checks import is_number, is_whole, refuse
+from runtime.sql.archive_source import Archive, ArchiveMoved, ArchiveSource, GoneSource
 from runtime.sql.budget import ROWS_MAX, TIMEOUT_S, Budget
 from runtime.sql.rows import QueryRows
-from runtime.sql.snapshot import FolderState, moment_of
+from runtime.sql.snapshot import FolderState, Snapshot, moment_of
+from runtime.sql.sources import RunSource
 from runtime.storage.history import NOW, Moment
 
+MOVED_TRIES_MAX: Final = 5
 Params = Sequence[Any] | Mapping[str, Any]
 
 
@@ -57,9 +61,16 @@ class FolderQueries:
 
     Args:
         state_dir: The state folder.
+        archive_of: Opens the archive of a state folder; None: it has none.
     """
 
-    def __init__(self, state_dir: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        state_dir: str | os.PathLike[str],
+        archive_of: Callable[[str | os.PathLike[str]], Archive | None] | None = None,
+    ) -> None:
+        self._state_dir = state_dir
+        self._archive_of = archive_of or open_archive
         self._state = FolderState(state_dir)
         self._turn = threading.Lock()
 
@@ -79,13 +90,36 @@ class FolderQueries:
             asked.budget.check()
         try:
             upto_lsn = readable()
-            if asked.moment == NOW:
-                snapshot = self._state.now(upto_lsn, asked.budget)
-            else:
-                snapshot = self._state.then(asked.moment, upto_lsn, asked.budget)
-            return run_statement(snapshot, asked.sql, asked.params, asked.rows_max, asked.budget)
+            for _ in range(MOVED_TRIES_MAX):
+                with suppress(ArchiveMoved):
+                    return self._answer(asked, upto_lsn, run_statement)
+            raise StateFolderError("runs go from the archive faster than they can be read; ask again")
         finally:
             self._turn.release()
+
+    def _answer(self, asked: SqlQuery, upto_lsn: int | None, run_statement: Callable[..., QueryRows]) -> QueryRows:
+        """Run a query once. Raises ArchiveMoved: it saw two states of the archive."""
+        budget = asked.budget
+        archive = self._archive_of(self._state_dir)
+        with nullcontext() if archive is None else closing(archive):
+            archived_lsn = None if archive is None else archive.lsn
+            if asked.moment == NOW:
+                snapshot = self._state.now(upto_lsn, budget, archived_lsn)
+            else:
+                snapshot = self._state.then(asked.moment, upto_lsn, budget, archived_lsn)
+            more = () if archive is None else sources_of(snapshot, archive)
+            return run_statement(snapshot, asked.sql, asked.params, asked.rows_max, budget, more)
+
+
+def sources_of(snapshot: Snapshot, archive: Archive) -> tuple[RunSource, ...]:
+    """Where runs are that memory let go of."""
+    gone = {no: run for no, run in snapshot.gone.items() if run.lsn > archive.lsn}
+    return GoneSource(gone, archive.forgotten()), ArchiveSource(archive, snapshot.scheduler.book.next_run_no)
+
+
+def open_archive(state_dir: str | os.PathLike[str]) -> Archive | None:
+    """The archive of a state folder, to be closed; None: it has none."""
+    return None
 
 
 def query(

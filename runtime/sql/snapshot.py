@@ -17,8 +17,12 @@ starts. A moment of the past has no runs that were forgotten since, where the lo
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final, NamedTuple
+
+import orjson
 
 from actors.protocol import limits
 from actors.protocol.errors import CheckpointUnusable, ConfigurationError, UnknownMoment
@@ -31,6 +35,7 @@ from actors.run import Run
 from actors.saved import load
 from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
+from runtime.sql.archive_source import GoneRun
 from runtime.sql.budget import Budget
 from runtime.storage.checkpoint import CheckpointFile
 from runtime.storage.files import DiskFiles
@@ -41,16 +46,21 @@ from runtime.storage.resume import LIVE_TRIES_MAX, first_lsn
 from runtime.storage.tail import LogTail
 from runtime.units import datetime_to_ns
 
+NOTHING_GONE: Final[Mapping[int, GoneRun]] = MappingProxyType({})
 TURN_RECORDS: Final = 256
 """After so many records it is looked at the time, and what an engine would do is thrown away."""
 
 
 class Snapshot(NamedTuple):
-    """What was known behind the record `lsn`; `at_ns` is when the latest record was written that says so, 0: none."""
+    """What was known behind the record `lsn`; `at_ns` is when the latest record was written that says so, 0: none.
+
+    `gone` are the runs that memory let go of since the folder has an archive, and that may not be there yet.
+    """
 
     lsn: int
     at_ns: int
     scheduler: Scheduler
+    gone: Mapping[int, GoneRun] = NOTHING_GONE
 
 
 def moment_of(at: object) -> Moment:
@@ -83,6 +93,9 @@ class Following(Replay):
         self.times = RecordTimes()
         self.latest: Record | None = None
         """The latest record that says when it was written."""
+        self.gone: dict[int, GoneRun] = {}
+        self.keeps_gone = False
+        """Whether runs that are let go of are kept, because they will be in the archive."""
 
     def fold(self, record: Record) -> None:
         super().fold(record)
@@ -100,7 +113,19 @@ class Following(Replay):
         scheduler.taken()
         scheduler.keys.expire(scheduler.wall_ns)
         told = scheduler.wall_ns if self.latest is None else self.times.at(self.latest)
-        return Snapshot(scheduler.lsn, told or 0, scheduler)
+        return Snapshot(scheduler.lsn, told or 0, scheduler, self.gone)
+
+    def archived(self, upto_lsn: int | None) -> None:
+        """The archive has what records up to this one let go of; None: there is no archive."""
+        self.keeps_gone = upto_lsn is not None
+        self.gone = {no: gone for no, gone in self.gone.items() if upto_lsn is not None and gone.lsn > upto_lsn}
+
+    def _released(self, record: Record) -> None:
+        book, ended_ns = self.scheduler.book, self.scheduler.ended_ns
+        for no in orjson.loads(record.payload) if self.keeps_gone else ():
+            if (run := book.finished.get(no)) is not None:
+                self.gone[no] = GoneRun(record.lsn, run, ended_ns.get(no))
+        super()._released(record)
 
     def _opened(self, record: Record) -> None:
         super()._opened(record)
@@ -132,12 +157,13 @@ class FolderState:
         self._now: Following | None = None
         self._then: tuple[Moment, Snapshot] | None = None
 
-    def now(self, upto_lsn: int | None, budget: Budget) -> Snapshot:
+    def now(self, upto_lsn: int | None, budget: Budget, archived_lsn: int | None = None) -> Snapshot:
         """What is known now.
 
         Args:
             upto_lsn: The last record that may be read; None: all that is written.
             budget: Ends it.
+            archived_lsn: Up to where the archive has what was let go of; None: there is none.
 
         Raises:
             QueryTooLong: It took too long. StateFolderError, LogCorrupt, CheckpointUnusable: it cannot be read.
@@ -145,23 +171,25 @@ class FolderState:
         followed, self._now = self._now, None  # whatever goes wrong, the next call begins anew
         if followed is not None:
             followed.budget = budget
+            followed.archived(archived_lsn)
             try:
                 self._follow(followed, upto_lsn)
             except CursorTooOld:  # a checkpoint was taken, and the log cut behind it
                 followed = None
         if followed is None:
-            followed = self._begin(NOW, upto_lsn, budget)
+            followed = self._begin(NOW, upto_lsn, budget, archived_lsn)
         if upto_lsn is not None:  # else a recovery may cut off what is written and not durable
             self._now = followed
         return followed.snapshot()
 
-    def then(self, moment: Moment, upto_lsn: int | None, budget: Budget) -> Snapshot:
+    def then(self, moment: Moment, upto_lsn: int | None, budget: Budget, archived_lsn: int | None = None) -> Snapshot:
         """What was known at a moment.
 
         Args:
             moment: An LSN, or a time.
             upto_lsn: As for `now`.
             budget: Ends it.
+            archived_lsn: As for `now`.
 
         Raises:
             UnknownMoment: The log does not reach there. Otherwise as `now`.
@@ -169,7 +197,7 @@ class FolderState:
         if self._then is not None and self._then[0] == moment:
             return self._then[1]
         self._then = None
-        found = self._begin(moment, upto_lsn, budget).snapshot()
+        found = self._begin(moment, upto_lsn, budget, archived_lsn).snapshot()
         if moment.lsn is not None:  # a time that has not passed may mean more later
             self._then = moment, found
         return found
@@ -193,12 +221,14 @@ class FolderState:
                 for record in records:
                     followed.fold(record)
 
-    def _begin(self, moment: Moment, upto_lsn: int | None, budget: Budget) -> Following:
+    def _begin(self, moment: Moment, upto_lsn: int | None, budget: Budget, archived_lsn: int | None) -> Following:
         """Read from the beginning up to a moment."""
         with StateFolder.open(self._path, create=False, owner=False) as folder:
             blobs = BlobStore(folder.blobs_path, fsync=False)
             for tries in range(1, LIVE_TRIES_MAX + 1):
-                reading = _Reading(folder, Following(budget, blobs), moment, upto_lsn)
+                replay = Following(budget, blobs)
+                replay.archived(archived_lsn)
+                reading = _Reading(folder, replay, moment, upto_lsn)
                 try:
                     if reading.done() or tries == LIVE_TRIES_MAX:
                         break

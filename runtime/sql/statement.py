@@ -101,8 +101,10 @@ class _Statement:
             if _UNWRITABLE.search(_words(error)):
                 raise QueryRefused(f"a query only reads: {_words(error)}") from error
             raise BadQuery(_words(error), getattr(error, "error_offset", -1)) from error
-        except (TypeError, OverflowError) as error:
-            raise BadQuery(f"a parameter cannot be given to SQLite: {error}") from error
+        except (TypeError, ValueError, OverflowError, KeyError) as error:
+            if self._columns is not None:  # it runs: that is no mistake of the caller's
+                raise
+            raise BadQuery(f"text or a parameter cannot be given to SQLite: {error!r}") from error
         if self._columns is None:
             raise BadQuery("there is no statement")
         return self._columns, rows

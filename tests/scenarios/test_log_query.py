@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ import pytest
 from runtime import AsyncRuntime, Flow, NodeType, QueryRows, Runtime, query
 from runtime.errors import QueryRefused, QueryTooLong, RuntimeClosed, UnknownMoment
 from tests.scenarios import handlers
-from tests.scenarios.processes import OwnFamily, kill
+from tests.scenarios.processes import OwnFamily, kill, send
 from tests.scenarios.waiting import await_gone, await_lines, until
 
 pytestmark = pytest.mark.slow
@@ -125,6 +126,22 @@ def test_queries_go_on_while_the_engine_is_killed(state_dir: Path) -> None:
         rows = rt.query("SELECT run_id, state FROM runs ORDER BY run_id")
     again = query(state_dir, "SELECT run_id, state FROM runs ORDER BY run_id", at=rows.lsn)
     assert list(again) == list(rows), "without an engine the folder says the same"
+
+
+def test_a_stopped_engine_holds_no_query_up_for_long(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.query_calls.FIRST_WORD_S", 0.3)
+    with opened(state_dir) as rt:
+        list(rt.map(abs, range(50)))
+        before = rt.query(AGREE)
+        engine = OwnFamily(rt).engine
+        send(engine, signal.SIGSTOP)
+        try:
+            stopped = rt.query(AGREE)
+            assert (stopped.lsn, agreed(stopped)) == (before.lsn, 50)
+        finally:
+            send(engine, signal.SIGCONT)
+        rt.submit(abs, -1).result(PATIENCE_S)
+        assert agreed(rt.query(AGREE)) == 51
 
 
 def test_checkpoints_that_cut_the_log_cut_no_query(state_dir: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -64,3 +66,25 @@ def test_parameters_have_places_or_names(tmp_path: Path) -> None:
     make_folder(tmp_path, busy_log())
     assert query(tmp_path, "SELECT ? || ?", ["x", "y"]).scalar() == "xy"
     assert query(tmp_path, "SELECT :a || :b", {"a": "x", "b": "y"}).scalar() == "xy"
+
+
+@pytest.mark.slow
+def test_a_program_that_asks_nothing_loads_nothing_of_it() -> None:
+    code = """
+import sys
+from runtime import AsyncRuntime, Runtime
+from runtime.cli.app import parser
+parser()
+print([name for name in sys.modules if name == "apsw" or name.startswith("runtime.sql.")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['runtime.sql.budget']"]
+
+
+def test_without_apsw_it_is_said_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_folder(tmp_path, busy_log())
+    for name in ("apsw", "runtime.sql.views", "runtime.sql.statement"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "apsw", None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="the package apsw"):
+        query(tmp_path, "SELECT 1")

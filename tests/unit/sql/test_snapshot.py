@@ -53,6 +53,7 @@ def test_every_lsn_shows_what_a_fold_up_to_there_knows(tmp_path: Path) -> None:
     assert contents(tmp_path) == before, "nothing was written"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 8])
 def test_a_log_that_is_followed_in_steps_shows_what_one_reading_shows(tmp_path: Path, seed: int) -> None:
     records, random = list(records_of(seed)), Random(seed)

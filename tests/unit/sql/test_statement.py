@@ -55,6 +55,10 @@ def test_what_does_not_only_read_is_refused(sql: str) -> None:
         ("SELECT 1", (2,), "bindings"),
         ("SELECT ?", ({},), "parameter"),
         ("SELECT ?", (1 << 80,), "parameter"),
+        ("SELECT ?", ("\ud800",), "parameter"),
+        ("SELECT '\ud800'", (), "text"),
+        ("SELECT 1\0", (), "."),
+        ("SELECT :a", {"b": 1}, "parameter"),
         ("", (), "no statement"),
         ("SELECT json('{')", (), "malformed JSON"),
         ("SELECT abs(-9223372036854775808)", (), "integer overflow"),
@@ -112,3 +116,12 @@ def test_an_answer_says_of_when_it_is() -> None:
     assert (found.lsn, found.at_ns, found.columns, found.scalar()) == (scheduler.lsn, 5, ("one",), 1)
     nothing = ask(scheduler, "SELECT run_id FROM runs WHERE run_id = ''")
     assert (len(nothing), nothing.columns, nothing.scalar()) == (0, ("run_id",), None)
+
+
+def test_a_mistake_of_ours_is_not_taken_for_one_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("ours")
+
+    monkeypatch.setattr("runtime.sql.views.nodes_wanted", broken)
+    with pytest.raises(KeyError, match="ours"):
+        ask(fold(records_of(1)), "SELECT * FROM tasks")

@@ -20,8 +20,8 @@ from tests.unit.storage.worlds import records_midway, records_of
 NARROWING = ("run_id", "run_no", "task_id", "node", "node_id", "state")
 
 
-def bundle() -> list[Record]:
-    """Three single tasks that came together, the second of which adds two tasks; one of them has not ended."""
+def bundle(*, ends: bool = False) -> list[Record]:
+    """Three single tasks that came together, the second of which adds two tasks; one of them may not have ended."""
     rig = Rig()
     rig.let_hold(100)
     rows = [[seq, 1, {"seq": seq}] for seq in (1, 2, 3)]
@@ -31,8 +31,10 @@ def bundle() -> list[Record]:
             block = {"n": 2, "kinds": [kind()], "kind_of": [0, 0]}
             rig.say(msg.WorkerSpawned(worker, serial, block, orjson.dumps([serial, 1, 1, block])))
         rig.succeed(worker, serial, node, {"node": node})
-    worker, serial, node = rig.leases()[0]
-    rig.fail(worker, serial, node)
+    added = rig.leases()
+    rig.fail(*added[0])
+    for worker, serial, node in added[1:] if ends else ():
+        rig.succeed(worker, serial, node)
     return rig.records
 
 
