@@ -39,6 +39,7 @@ from actors.state_column import (
     PENDING,
     READY,
     SKIPPED,
+    STATES,
     SUCCEEDED,
     TERMINAL_FIRST,
     TERMINAL_LAST,
@@ -154,7 +155,7 @@ class Run:
         """
         n = self.tally
         if n is None:
-            n = [self.state.count(int(state)) for state in NodeState]
+            n = list(map(self.state.count, STATES))
             if self.size >= TALLY_NODES_MIN:
                 self.tally = n
         waiting = n[READY] + n[BACKOFF] + n[PARKED]

@@ -20,6 +20,7 @@ SKIPPED: Final = int(NodeState.SKIPPED)
 BACKOFF: Final = int(NodeState.BACKOFF)
 PARKED: Final = int(NodeState.PARKED)
 CANCELLING: Final = int(NodeState.CANCELLING)
+STATES: Final = tuple(map(int, NodeState))
 TERMINAL_FIRST: Final = SUCCEEDED
 TERMINAL_LAST: Final = SKIPPED
 

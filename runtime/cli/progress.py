@@ -19,7 +19,7 @@ from runtime.cli.console import Console, printable
 from runtime.cli.report import duration_text
 
 REFRESH_S: Final = 0.1
-"""Between two looks at the engine."""
+"""Between two looks at how far it is."""
 LINE_S: Final = 1.0
 """Least time between two plain lines."""
 LINE_SHARE: Final = 0.05

@@ -48,7 +48,7 @@ def watch(handle: RunHandle, meter: Meter, each: Callable[[Counts], object] | No
                 handle.wait(REFRESH_S)
             except WaitTimeout:
                 pass
-            counts = handle.status().counts
+            counts = handle.progress().counts
             meter.show(counts.done, counts.total, counts.running, counts.failed)
             still = 0 if counts.running or counts.done != done else still + 1
             done = counts.done

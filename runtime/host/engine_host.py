@@ -70,7 +70,7 @@ class EngineHost:
     ) -> None:
         self.loop = loop
         self.core = core
-        self.showing = Showing(core)
+        self.showing = Showing(core, lambda due_ns: self._wake_at(fx.WakeAt(due_ns)))
         self.stopped = loop.create_future()
         self.turns, self._cores = 0, cores()
         self._clock = WallClock()
@@ -334,7 +334,8 @@ class EngineHost:
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Sequence[Any]) -> None:
-        self.showing.flush()
+        if self.showing.held:
+            self.showing.flush()
         for effect in effects:
             self._does[type(effect)](self, effect)
         self.teller.send()

@@ -4,10 +4,10 @@ Shown is what the log holds (rule R3): counts are taken, and written when the lo
 taken; meanwhile what moves is noted, and not taken. So a write of the board costs the log nothing, and what a reader
 saw is true after a crash, too. What workers hold and what handlers report is not in the log, and as of the same moment.
 
-Not every turn takes what moved: at most every `EVERY_NS` while the engine is busy, and whenever it is about to sleep. A
-run that ends within that time is never shown, so short tasks pay for one entry in a dictionary. In one turn at most
-`RUNS_PER_TURN` are taken; the rest comes with the next, which is asked for. The end of a run that is shown is taken at
-once, and shown before anybody is told of it.
+Not every turn takes what moved, but one in `EVERY_NS` at most; an engine that sleeps before that is woken. A run that
+ends within that time is never shown, so short tasks pay for an entry in a dictionary. In one turn at most
+`RUNS_PER_TURN` are taken; the rest comes with the next. The end of a run that is shown is taken at once, and shown
+before anybody is told of it.
 
 Who finds no room (more live runs than slots) is asked for, as where there is no board. Runs of graphs have all slots,
 bundles of single tasks and chunks of maps half of them, single tasks that report a quarter, the latest ones.
@@ -29,8 +29,9 @@ from runtime.mail.board import SLOTS, BoardRow, BoardWriter, bundle_key, run_key
 if TYPE_CHECKING:
     from actors.core import EngineCore
 
-EVERY_NS: Final = 1_000_000
-"""Between two writes of a busy engine: nobody sees more, and a turn of short tasks takes as long."""
+EVERY_NS: Final = 5_000_000
+"""Between two looks at what moved: nobody sees more. With 1 ms, and a look whenever the engine was about to sleep, a
+round trip of a single task took 11 us of the engine's time for this alone."""
 RUNS_PER_TURN: Final = 128
 """Runs taken in one turn: half a millisecond."""
 OTHERS_MAX: Final = SLOTS // 2
@@ -47,18 +48,25 @@ class Showing:
 
     Args:
         core: Not started yet.
+        wake_at: Asks for a turn at a time (ns, monotonic).
         wall_ns: The wall clock.
+
+    Attributes:
+        held: What was taken and is not durable yet, with the record up to which it counts.
     """
 
-    def __init__(self, core: EngineCore, wall_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self, core: EngineCore, wake_at: Callable[[int], None], wall_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._wake_at = wake_at
         self._book = core.scheduler.book
         self._scheduler = core.scheduler
         self._persister = core.persister
         self._wall_ns = wall_ns
         self._board: BoardWriter | None = None
-        self._held: deque[tuple[int, list[Taken]]] = deque()
+        self.held: deque[tuple[int, list[Taken]]] = deque()
         self._due_ns = self._others = self._finished = 0
-        self._slots: dict[int, int] = {}
+        self._slots: dict[int, tuple[int, int]] = {}
         self._reports: dict[tuple[int, int], int] = {}
         self._nodes: dict[int, list[int]] = {}
         self._latest: dict[int, int] = {}
@@ -82,25 +90,32 @@ class Showing:
         board.begin()
 
     def turn(self, now_ns: int, *, idle: bool = False) -> bool:
-        """Take and write what is due; `idle`: the engine is about to sleep. True: another turn is wanted at once."""
+        """Take what is due; `idle`: the engine is about to sleep. True: another turn is wanted at once."""
         moved = self._book.moved
-        if not moved:
+        if not moved or self.held:
             return False
-        if self._held or not (idle or now_ns >= self._due_ns):
+        if now_ns < self._due_ns:
+            if idle:
+                self._wake_at(self._due_ns)
             return False
-        self._due_ns = now_ns + EVERY_NS
         if len(moved) <= RUNS_PER_TURN:
             runs = list(moved.values())
             moved.clear()
         else:
             runs = [moved.pop(no) for no in list(moved)[:RUNS_PER_TURN]]
+        self._due_ns = now_ns if moved else now_ns + EVERY_NS
+        for run in runs:
+            if not run.open and run.no not in self._slots:  # it came and went, or found no room
+                self._forget(run)
         self._take(run for run in runs if run.open or run.no in self._slots)
-        return bool(idle and moved and not self._held)
+        return bool(idle and moved and not self.held)
 
     def before(self, effects: list[Any]) -> list[Any]:
         """Take the runs that ended in this turn, so that their ends are shown before anybody is told of them. Returns
         the effects that are carried out next."""
-        last = next(reversed(self._book.finished), 0) if self._slots else self._finished
+        if not self._slots:
+            return effects
+        last = next(reversed(self._book.finished), 0)
         if last != self._finished and (moved := self._book.moved):
             self._finished = last
             self._take(moved.pop(no) for no in [no for no, run in moved.items() if not run.open and no in self._slots])
@@ -108,8 +123,8 @@ class Showing:
 
     def flush(self) -> None:
         """Write what was taken and is durable by now."""
-        while self._held and self._held[0][0] <= self._persister.durable_lsn:
-            lsn, taken = self._held.popleft()
+        while self.held and self.held[0][0] <= self._persister.durable_lsn:
+            lsn, taken = self.held.popleft()
             self._write(taken, lsn)
 
     def close(self) -> None:
@@ -125,15 +140,16 @@ class Showing:
             self._report()
         taken = [(run, run.counts(), self._said_of(run)) for run in runs]
         if taken:
-            self._held.append((self._scheduler.lsn, taken))
+            self.held.append((self._scheduler.lsn, taken))
             self.flush()
 
     def _said_of(self, run: Run) -> tuple[int, float, float, str] | None:
         """What the handler of a node that still runs reported last."""
         node = self._latest.get(run.no, -1)
-        if node < 0 or run.state[node] not in (LEASED, CANCELLING) or node not in run.rare.progress:
+        said = _said(run, node) if node >= 0 and run.state[node] in (LEASED, CANCELLING) else None
+        if said is None:
             return None
-        done, total, text = run.rare.progress[node]
+        done, total, text = said
         return node, done, total, f"{run.node_id(node)}: {text or f'{done:g} of {total:g}'}" if run.size > 1 else text
 
     # --- the board ------------------------------------------------------------------------------------------------
@@ -143,17 +159,18 @@ class Showing:
         if board is None:
             return
         for run, counts, said in taken:
-            slot = slots.get(run.no)
+            place = slots.get(run.no)
             row = BoardRow(run.no, tuple(counts), lsn, at_ns, *(said or ()))
-            if slot is not None:
-                board.write(slot, _key_of(run), row)
+            if place is not None:
+                board.write(*place, row)
                 self._ended.pop(run.no, None)
                 if not run.open:
                     self._end(run)
             elif not run.open:
-                self._outside.pop(run.no, None)
+                self._forget(run)
             elif self._has_room(run):
-                slots[run.no] = board.place(_key_of(run), row)
+                key = run_key(run.key) if run.is_graph else bundle_key(run.key)
+                slots[run.no] = (board.place(key, row), key)
                 self._others += not run.is_graph
             else:
                 self._outside[run.no] = run
@@ -170,20 +187,25 @@ class Showing:
 
     def _end(self, run: Run) -> None:
         """A run is over: it is shown for a while, because its program may not have been told yet."""
-        assert self._board is not None
-        self._latest.pop(run.no, None)
-        for node in self._nodes.pop(run.no, ()):
-            if (shown := self._reports.pop((run.no, node), None)) is not None:
-                self._board.release(shown)
+        self._forget(run)
         self._ended[run.no] = run
         if len(self._ended) > ENDED_MAX:
             self._release(*next(iter(self._ended.items())))
+
+    def _forget(self, run: Run) -> None:
+        """Nothing of a run that is over is reported any more, and it needs no room."""
+        self._outside.pop(run.no, None)
+        self._latest.pop(run.no, None)
+        for node in self._nodes.pop(run.no, ()):
+            shown = self._reports.pop((run.no, node), None)
+            if shown is not None and self._board is not None:
+                self._board.release(shown)
 
     def _release(self, no: int, run: Run) -> None:
         """A run that ended is not shown any more; one that found no room may be."""
         assert self._board is not None
         del self._ended[no]
-        self._board.release(self._slots.pop(no))
+        self._board.release(self._slots.pop(no)[0])
         self._others -= not run.is_graph
         while self._outside:
             other_no, other = self._outside.popitem()
@@ -196,7 +218,7 @@ class Showing:
         reports, self._book.reports = self._book.reports, {}
         board, at_ns = self._board, self._wall_ns()
         for (no, node), run in reports.items():
-            said = run.rare.progress.get(node)
+            said = _said(run, node)
             if said is None or board is None or not run.open:
                 continue
             self._latest[no] = node
@@ -226,5 +248,7 @@ class Showing:
         return board.place(key, row)
 
 
-def _key_of(run: Run) -> int:
-    return run_key(run.key) if run.is_graph else bundle_key(run.key)
+def _said(run: Run, node: int) -> tuple[float, float, str] | None:
+    """What the handler of a node reported last. What is no number (NaN, in JSON null) is none done."""
+    found = run.rare.progress.get(node)
+    return None if found is None else (found[0] or 0.0, found[1] or 0.0, found[2])

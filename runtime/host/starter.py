@@ -40,7 +40,7 @@ class ProcessStarter:
 
     def start(self) -> LinkEnds:
         """Start an engine, and a spawner if there is none. Raises EngineUnavailable."""
-        if self.board is None:
+        if self._board_fd < 0:
             self._make_board()
         try:
             if self._launcher.fileno() < 0:
@@ -51,7 +51,7 @@ class ProcessStarter:
         except (OSError, RuntimeError) as refused:  # RuntimeError: since Python 3.12, while the interpreter ends
             raise unavailable("an engine cannot be started", refused) from refused
         try:
-            board = [self._board_fd] if self.board is not None else []
+            board = [self._board_fd] if self._board_fd >= 0 else []
             self._launcher.start_engine(self._config, [*ends.fds(), *board])
         except BaseException:
             ends.close()
@@ -64,7 +64,7 @@ class ProcessStarter:
         with suppress(OSError):
             self._board_fd = create_board(self._config.get("folder_uuid", ""))
             self.board = BoardReader(self._board_fd)
-        self._config["board"] = self.board is not None
+        self._config["board"] = self._board_fd >= 0
 
     def fileno(self) -> int:
         """Descriptor that is readable when there is news."""

@@ -10,6 +10,7 @@ Read in this order:
 - `ring`: one-way queue of frames in shared memory, and why it is safe on weakly ordered machines;
 - `link`: two processes joined by four rings and their bells, and why no wake-up is lost;
 - `pieces`: messages that are longer than a frame;
+- `board`: how far runs are, for whoever looks;
 - `lease_table`: which prefetched tasks a worker may start, decided by compare-and-set;
 - `codec`, `blobs`, `pins`, `failure`: values, large values and exceptions as bytes.
 """

@@ -243,7 +243,7 @@ def test_a_run_that_does_not_move_says_why() -> None:
     handle = SimpleNamespace(
         done=lambda: next(looks),
         wait=lambda timeout: None,
-        status=lambda: SimpleNamespace(counts=counts),
+        progress=lambda: SimpleNamespace(counts=counts),
         why=lambda: "no handler: ImportError",
     )
     meter = SimpleNamespace(show=lambda *_: None, note=told.append, close=lambda: None)

@@ -61,10 +61,13 @@ class Shown:
         self.table = table or Table()
         self.fd = create_board("uuid")
         self.reader = BoardReader(self.fd)
-        self.showing = Showing(self.table.core, lambda: 77)
+        self.woken: list[int] = []
+        self.showing = Showing(self.table.core, self.woken.append, lambda: 77)
         self.showing.begin(os.dup(self.fd))
 
     def idle(self) -> bool:
+        """The engine is about to sleep, and some time has passed."""
+        self.table.now_ns += EVERY_NS
         return self.showing.turn(self.table.now_ns, idle=True)
 
     def run(self, run_id: str = "s-1") -> BoardRow:
@@ -138,19 +141,18 @@ def test_the_end_of_a_run_is_shown_as_soon_as_it_is_durable(shown: Shown) -> Non
     assert (0, 0, 1, 1, 0, 0, 0) not in ends, "of the other one more is taken when it is time"
 
 
-def test_a_busy_engine_shows_now_and_then_and_an_idle_one_at_once(shown: Shown) -> None:
+def test_it_is_looked_at_what_moved_now_and_then_and_an_engine_that_sleeps_is_woken_for_it(shown: Shown) -> None:
     table = shown.table
     table.graph([[]] * 3)
-    shown.showing.turn(table.now_ns)
-    before = shown.run()
+    assert not shown.showing.turn(table.now_ns)
+    before, due = shown.run(), table.now_ns + EVERY_NS
     table.finish(1)
-    shown.showing.turn(table.now_ns)
-    assert shown.run() == before
-    shown.showing.turn(table.now_ns + EVERY_NS)
+    assert not shown.showing.turn(due - 1)
+    assert (shown.run(), shown.woken) == (before, [])
+    assert not shown.showing.turn(due - 1, idle=True)
+    assert (shown.run(), shown.woken) == (before, [due])
+    assert not shown.showing.turn(due)
     assert shown.run().counts[3] == 1
-    table.finish(2)
-    shown.showing.turn(table.now_ns, idle=True)
-    assert shown.run().counts[3] == 2
 
 
 def test_a_run_that_ends_at_once_is_never_shown(shown: Shown) -> None:
@@ -248,6 +250,26 @@ def test_what_handlers_report_is_shown_of_the_run_and_of_single_tasks(shown: Sho
     assert shown.run().text == "", "who reported it has ended"
 
 
+def test_a_report_without_a_number_is_one_of_nothing_done(shown: Shown) -> None:
+    shown.table.tasks(1)
+    reports(shown, 1, None, None, "")
+    found = shown.reader.task("s-1")
+    assert found is not None
+    assert (found.done, found.total, found.text) == (0.0, 0.0, "")
+
+
+def test_reports_of_a_run_that_was_never_shown_go_with_it(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "OTHERS_MAX", 0)
+    shown.table.tasks(1)
+    reports(shown, 1, 1.0, 2.0, "")
+    assert shown.reader.task("s-1") is not None
+    shown.table.finish(1)
+    shown.idle()
+    assert list(shown.reader.rows()) == []
+    kept = (shown.showing._outside, shown.showing._nodes, shown.showing._reports, shown.showing._latest)
+    assert not any(kept)
+
+
 def test_the_oldest_report_makes_room_and_that_is_said(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(showing, "REPORTS_MAX", 1)
     shown.table.tasks(2)
@@ -265,7 +287,7 @@ def test_the_oldest_report_makes_room_and_that_is_said(shown: Shown, monkeypatch
 
 def test_without_a_board_nothing_is_noted() -> None:
     table = Table()
-    found = Showing(table.core)
+    found = Showing(table.core, lambda due_ns: None)
     table.graph([[]])
     assert table.core.scheduler.book.moved is None
     assert not found.turn(table.now_ns, idle=True)
