@@ -37,6 +37,7 @@ from runtime.event_reader import EventReader
 from runtime.event_stream import EventStream
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
+from runtime.storage.openings import Opening, note_opening
 from runtime.storage.reader import read_log
 from runtime.storage.wal import LogWriter
 
@@ -45,6 +46,8 @@ RECORDS: Final = 5
 NODES_EACH: Final = 256
 """Tasks of a bundle of the long log."""
 WRITE_RECORDS: Final = 4_096
+NOW_NS: Final = 1_000_000_000
+WALL_NS: Final = 1_800_000_000_000_000_000
 BATCH: Final = 1_000
 PROBES: Final = 200
 PROBES_SMOKE: Final = 5
@@ -212,6 +215,7 @@ def long_log(parent: Path, records: int) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="mainspring-bench-", dir=parent) as name:
         path = Path(name) / "state"
         with StateFolder.open(path) as folder:
+            note_opening(folder.path, Opening(LSN_FIRST, NOW_NS, WALL_NS))
             reader = read_log(folder.log, DiskFiles())
             for _ in reader:
                 pass
@@ -228,7 +232,7 @@ def long_log(parent: Path, records: int) -> Iterator[Path]:
 
 
 def _records(count: int) -> Iterable[Record]:
-    now_ns, wall_ns, lsn, run = 1_000_000_000, 1_800_000_000_000_000_000, LSN_FIRST, 0
+    now_ns, wall_ns, lsn, run = NOW_NS, WALL_NS, LSN_FIRST, 0
     opened = {"pid": 1, "durability": "os", "node_types": [], "policy": None}
     opened |= {"now_ns": now_ns, "wall_ns": wall_ns, "next_run_no": 1}
     yield Record(lsn, RecordType.OPENED, orjson.dumps(opened))
