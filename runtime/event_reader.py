@@ -157,7 +157,7 @@ class EventReader:
         self._unclocked = start if start > first else 0
         return fold
 
-    def _load_checkpoint(self, replay: Replay, upto_lsn: int) -> int:
+    def _load_checkpoint(self, replay: Replay, upto_lsn: int | None) -> int:
         from runtime.storage.resume import begin_if_cut  # lazy: few programs need the fold of the log
 
         with StateFolder.open(self._path, create=False, owner=False) as folder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.storage import openings
@@ -35,6 +35,8 @@ def test_an_engine_that_wrote_no_record_has_its_place_taken(tmp_path: Path) -> N
     assert [one.lsn for one in found.entries] == [5, 40], "the log was cut back: what was behind is another's"
 
 
+@pytest.mark.slow
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=20))
 def test_whatever_engines_do_the_last_one_is_known(tmp_path_factory: pytest.TempPathFactory, lsns: list[int]) -> None:
     folder = tmp_path_factory.mktemp("state")
