@@ -6,8 +6,9 @@ a node that is skipped in the checkpoint was skipped when the last of its parent
 and the checkpoint, the log says (`Late`). With the checkpoint's record the run's state is what the checkpoint says, and it
 is folded on like any other.
 
-Known limits: of a run that went again in between, only what records say is told. Of nodes that were cancelled one by one
-before reading began it is told again when their whole run is cancelled. Runs that were released in between are not known.
+Known limits: of a run that went again in between, and of calls that were cancelled with their caller, only what records
+say is told. Of nodes that were cancelled one by one before reading began it is told again when their whole run is
+cancelled. Runs that were released in between are not known.
 """
 
 from __future__ import annotations

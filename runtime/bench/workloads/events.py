@@ -70,7 +70,7 @@ class EventsScenario(Scenario):
     def run(self, setup: Setup) -> Sample:
         extra: dict[str, float] = {}
         with session.open_runtime(setup) as runtime:
-            delivered = _delivered(runtime, setup, extra)
+            delivered = _delivered(runtime, setup)
             latencies_ns = _live(runtime, setup)
             _beside(runtime, setup, extra)
         _replays(setup, extra)
@@ -85,7 +85,7 @@ def _probes(setup: Setup) -> int:
 # --- a subscriber of a running engine -----------------------------------------------------------------------------
 
 
-def _delivered(runtime: Runtime, setup: Setup, extra: dict[str, float]) -> MeasuredWindow:
+def _delivered(runtime: Runtime, setup: Setup) -> MeasuredWindow:
     """From the first record of a map that is over to its last."""
     with runtime.events(TOLD) as events:
         first = events.statistics().next_lsn
@@ -242,7 +242,6 @@ def _records(count: int) -> Iterable[Record]:
         rows = [[(run - 1) * NODES_EACH + node + 1, 1, 0] for node in range(NODES_EACH)]
         body = orjson.dumps(["s", run, wall_ns + lsn, [[1, kind]], rows])
         yield Record(lsn, RecordType.SUBMITTED, b"T" + body)
-        left = min(NODES_EACH, LSN_FIRST + count - 1 - lsn)
-        for lsn in range(lsn + 1, lsn + 1 + left):
-            node = lsn % NODES_EACH
-            yield Record(lsn, RecordType.COMPLETED, b"[1,[[%d,1,[%d],[7],%d,[20]]]]" % (run, node, now_ns + lsn))
+        for node in range(min(NODES_EACH, LSN_FIRST + count - 1 - lsn)):
+            lsn += 1
+            yield Record(lsn, RecordType.COMPLETED, b"[1,[[%d,%d,[%d],[7],%d,[20]]]]" % (lsn, run, node, now_ns + lsn))
