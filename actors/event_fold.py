@@ -9,14 +9,15 @@ Two ways of reading, chosen by what is wanted:
 - folded: what follows from a record is told too: nodes that were skipped or cancelled because of it, runs that it
   ended. That takes the states of the nodes, so `Replay` folds them (the code of recovery, no second one), without
   results and times. A record of a run that was submitted before reading began makes it read everything that the log
-  keeps up to there (`history`), once; a run that came later never does.
+  keeps up to there (`history`), once; a run that came later never does. Where the log was cut behind a checkpoint, that
+  is where it begins (`base`).
 
 Invariants: a record leads to the same events whatever else is wanted, and wherever reading began; what the record says
 stands before what follows from it.
 Concurrency: none. Pure: what reads the disk is given.
 Known limits: told only, nodes that a run got while it ran have no name. What recovery ends (cancels that were under way
 when the engine died) is told by the records it writes. A wave that was on its way when something else was recorded is
-told with the record that set it off. Of runs that only a checkpoint has, nothing is told that was before it.
+told with the record that set it off. What is told of runs that only a checkpoint has, `actors.event_ahead` says.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class EventFold(EventTeller):
         entered: list[tuple[Run, Sequence[int], list[int]]] = []
         for _, no, nodes, values, started_ns, ends in groups:
             run = self._found(no)
-            if run is None or not run.open:
+            if run is None or not (run.open or no in self._ahead):
                 continue
             nodes = unpacked(nodes, len(values))
             if self._offset_ns:
@@ -74,11 +75,16 @@ class EventFold(EventTeller):
             if self.folds:
                 entered.append((run, nodes, times))
         for run, nodes, times in entered:
+            why = "what it waited for has ended"
+            if run.no in self._ahead:
+                follows = self._ahead[run.no].ended(nodes)
+                self._tell_ahead(run, Folding(None, nodes, times, why), follows, times[-1])
+                continue
             if run.rare.spawned:  # such a run has its edges: see `_spawned`
                 for _ in attach_spawned(self.scheduler, run, nodes):
                     pass
             quiet = run.clean and not run.special  # where nothing failed before, nothing can be skipped now
-            self._folding = Folding(None if quiet else bytes(run.state), nodes, times, "what it waited for has ended")
+            self._folding = Folding(None if quiet else bytes(run.state), nodes, times, why)
             run.succeed(nodes, no_values(len(nodes)))
             wave.finish(run)
             self._close(run, record, times[-1])
@@ -86,7 +92,7 @@ class EventFold(EventTeller):
     def _attempt(self, record: Record) -> None:
         no, node, outcome, attempt, failure, due, self.wall_ns, times = orjson.loads(record.payload)
         run = self._found(no) if outcome == "retry" else self._run(no)
-        if run is None or not run.open:
+        if run is None or not (run.open or no in self._ahead):
             return
         at_ns = times[1] or self.wall_ns
         data = {"attempt": attempt, "failure": failure.get("kind"), "type": failure.get("type")}
@@ -94,23 +100,31 @@ class EventFold(EventTeller):
             self._tell("node.retried", run, node, at_ns=at_ns, cause=brief(failure), data={**data, "due_ns": due})
         else:
             self._tell(f"node.{outcome}", run, node, at_ns=at_ns, cause=brief(failure), data=data)
-        if self.folds:
+        why = f"node {run.node_id(node)} ended {outcome}"
+        if no in self._ahead:
+            if outcome != "retry":
+                follows = self._ahead[no].ended((node,))
+                self._tell_ahead(run, Folding(None, (node,), (at_ns,), why), follows, at_ns)
+        elif self.folds:
             before = bytes(run.state) if run.waits and outcome != "retry" else None
-            self._folding = Folding(before, (node,), (at_ns,), f"node {run.node_id(node)} ended {outcome}")
+            self._folding = Folding(before, (node,), (at_ns,), why)
             super()._attempt(record)
             self._folding = None
 
     def _cancel(self, record: Record) -> None:
         no, node, _ = orjson.loads(record.payload)
         run = self._run(no)
-        if run is None or not run.open:
+        if run is None or not (run.open or no in self._ahead):
             return
         if node is None:
             self._tell("run.cancel_asked", run)
         else:
             self._tell("node.cancel_asked", run, node)
-        if self.folds:
-            self._folding = Folding(bytes(run.state), (), (), "its cancellation was asked for")
+        why = "its cancellation was asked for"
+        if no in self._ahead:
+            self._tell_ahead(run, Folding(None, (), (), why), self._ahead[no].cancelled(node), self.wall_ns)
+        elif self.folds:
+            self._folding = Folding(bytes(run.state), (), (), why)
             self.scheduler.set_time(0, self.wall_ns)
             super()._cancel(record)
 

@@ -83,6 +83,14 @@ FOLDED_KINDS: Final = frozenset(
 )
 """Kinds that take the state of the run."""
 
+TIMED_KINDS: Final = frozenset(
+    {
+        "engine.opened", "node.discarded", "node.failed", "node.reprioritised", "node.retried", "node.waiting",
+        "run.called_again", "run.replayed", "run.reprioritised", "run.submitted",
+    }
+)  # fmt: skip
+"""Kinds whose record says when: whoever wants no others need not look at results."""
+
 _RUN_ENDS: Final = frozenset({"run.cancelled", "run.failed", "run.succeeded"})
 BY_RECORD: Final[Mapping[RecordType, frozenset[str]]] = MappingProxyType(
     {

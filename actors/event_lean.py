@@ -33,14 +33,19 @@ def no_values(count: int) -> list[Any]:
     return cast("list[Any]", bytes(count))
 
 
-def made_lean(run: Run) -> Run:
-    """The run, which was just submitted, without all that."""
+def without_values(run: Run) -> Run:
+    """The run, without what its tasks were given and returned."""
     run.results = cast("list[Any]", Unread(run.size))
     run.items = None
     if run.columns is not None:
         run.columns.items = None
-        if run.waits and not run.special:
-            run.waits, run.fan = LATER, 0
+    return run
+
+
+def made_lean(run: Run) -> Run:
+    """The run, which was just submitted, without edges either."""
+    if without_values(run).columns is not None and run.waits and not run.special:
+        run.waits, run.fan = LATER, 0
     return run
 
 

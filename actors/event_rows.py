@@ -22,7 +22,7 @@ class Place(NamedTuple):
     """The record that is told, and the place of the first event; the others have those behind it."""
 
     lsn: int
-    index: int
+    first: int
 
 
 def are_alike(run: Run, nodes: Sequence[int]) -> bool:
@@ -50,7 +50,7 @@ def of_nodes(place: Place, kind: str, run: Run, nodes: Sequence[int], times: Ite
 def of_singles(
     place: Place, kind: str, run: Run, nodes: Sequence[int], times: Iterable[int], data: dict[str, Any] | None
 ) -> Iterator[Event]:
-    """An event of each of the runs that these nodes, single tasks, are; as `of_nodes`, with data of which each has one."""
+    """An event of each of the runs that these nodes, single tasks, are; as `of_nodes`, each with its own data."""
     each: Iterable[dict[str, Any] | None] = repeat(None) if data is None else map(dict.copy, repeat(data))
     return _made(place, kind, times, _keys(run, nodes), repeat(None), repeat(""), _names(run, nodes), each)
 
@@ -66,7 +66,7 @@ def _made(
     data: Iterable[dict[str, Any] | None],
 ) -> Iterator[Event]:
     lsns, kinds, causes = repeat(place.lsn), repeat(kind), repeat("")
-    rows = zip(lsns, count(place.index), times, kinds, keys, nodes, ids, names, causes, data, strict=False)
+    rows = zip(lsns, count(place.first), times, kinds, keys, nodes, ids, names, causes, data, strict=False)
     return map(tuple.__new__, repeat(Event), rows)
 
 

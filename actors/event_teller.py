@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from actors.event_kinds import ENDED, FOLDED_KINDS, Event
-from actors.event_lean import made_lean, with_edges
+from actors.event_ahead import AheadRun, Late
+from actors.event_kinds import ENDED, FOLDED_KINDS, TIMED_KINDS, Event
+from actors.event_lean import made_lean, with_edges, without_values
 from actors.event_names import changed, is_single, key_of, name_of, title_of
 from actors.event_rows import FEW, Place, are_alike, of_nodes, of_singles
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
-from actors.protocol.records import Record
+from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
 from actors.replay import Replay
 from actors.run import Run
@@ -51,6 +52,8 @@ class EventTeller(Replay):
         history: The records that the log keeps below an LSN.
         load_blob: Opens a container that is a file.
         begins: The log is read from the first record there ever was, or that it keeps: there is no history.
+        base: Brings a fresh replay to a checkpoint up to an LSN, or to whichever there is (None), where the log alone
+            does not tell of all that was; returns its LSN, 0 where it did not.
     """
 
     def __init__(
@@ -61,11 +64,12 @@ class EventTeller(Replay):
         load_blob: Any = None,
         *,
         begins: bool = False,
-        base: Callable[[Replay, int], int] = lambda replay, upto_lsn: 0,
+        base: Callable[[Replay, int | None], int] = lambda replay, upto_lsn: 0,
     ) -> None:
         super().__init__(new_scheduler(), load_blob)
         self.wanted = wanted
         self.folds = not wanted.isdisjoint(FOLDED_KINDS)
+        self._passes_results = wanted <= TIMED_KINDS
         self.wall_ns = 0
         """The latest time that a record told."""
         self._find = find
@@ -77,6 +81,11 @@ class EventTeller(Replay):
         self._index = 0
         self._lsn = 0
         self._folding: Folding | None = None
+        self._saved: Replay | None = None
+        self._saved_lsn = 0
+        self._saved_tried = False
+        self._late: Late | None = None
+        self._ahead: dict[int, AheadRun] = {}
         self._about_runs = not all(kind.startswith(_NO_RUNS) for kind in wanted)
 
     def set_clock(self, offset_ns: int, wall_ns: int) -> None:
@@ -89,6 +98,10 @@ class EventTeller(Replay):
         Raises:
             ProtocolError: It does not fit what came before.
         """
+        if self._passes_results and record.type == RecordType.COMPLETED:
+            return []
+        if self._ahead and record.lsn > self._saved_lsn:
+            self._catch_up()
         self._begin(record)
         try:
             self.fold(record)
@@ -115,16 +128,68 @@ class EventTeller(Replay):
         """The same, as lean as it is."""
         book = self.scheduler.book
         run = book.live.get(no) or book.finished.get(no)
-        if run is not None or self._whole:
+        if run is not None:
             return run
-        if not self.folds:
-            record = self._find(no, self._lsn)
-            if record is not None:
-                self._enter(record)
-                return book.live.get(no)
+        if no in self._ahead:
+            return self._ahead[no].run
+        if self._whole:
+            return self._saved_run(no)
+        record = self._find(no, self._lsn)
+        if record is None:
+            run = self._saved_run(no)
+            if run is not None:
+                return run
+        elif not self.folds:
+            self._enter(record)
+            return book.live.get(no)
         self._read_history(self._lsn)
+        return self._found(no)
+
+    def _saved_run(self, no: int) -> Run | None:
+        """A run that only the checkpoint has; None: it does not, or it is no help."""
+        if not self._saved_tried:
+            self._saved_tried = True
+            saved = Replay(new_scheduler(), self._load_blob)
+            self._saved_lsn = self._base(saved, None)
+            if self._saved_lsn and (not self.folds or self._saved_lsn >= self._lsn):
+                self._saved = saved
+        if self._saved is None:
+            return None
+        book = self._saved.scheduler.book
+        run = book.live.get(no) or book.finished.get(no)
+        if run is None:
+            return None
+        without_values(run)
+        ended_lsn = book.ended_lsn(no) if no in book.finished else 0
+        if not self.folds:
+            run.open = run.size  # nobody moves it
+            self.scheduler.book.add(run, run.seq)
+        elif self._lsn > self._saved_lsn:
+            self._adopt(run, ended_lsn)
+        else:
+            self._late = self._late or self._read_late()
+            self._ahead[no] = AheadRun(run, self._late, ended_lsn)
+        return run
+
+    def _read_late(self) -> Late | None:
+        """What ends between here and the checkpoint; None: that is not kept any more."""
+        try:
+            return Late(record for record in self._history(self._saved_lsn + 1) if record.lsn >= self._lsn)
+        except MainspringError:
+            return None
+
+    def _catch_up(self) -> None:
+        """Reading came behind the checkpoint: the runs that it alone has are as it says, and are folded on."""
+        for ahead in self._ahead.values():
+            self._adopt(ahead.run, ahead.ended_lsn)
+        self._ahead, self._late = {}, None
+
+    def _adopt(self, run: Run, ended_lsn: int) -> None:
         book = self.scheduler.book
-        return book.live.get(no) or book.finished.get(no)
+        if run.no not in book.live and run.no not in book.finished:
+            book.add(run, run.seq)
+            if ended_lsn:
+                book.finish(run, ended_lsn)
 
     def _enter(self, record: Record) -> Run:
         """Know a run by its submission."""
@@ -150,7 +215,9 @@ class EventTeller(Replay):
         """Fold what the log keeps below this record, and everything from now on."""
         kept = self._out, self._index, self._lsn
         self.scheduler = new_scheduler()
+        self._saved, self._saved_tried, self._late, self._ahead = None, False, None, {}
         self._whole = self._muted = self.folds = True
+        self._passes_results = False
         try:
             begun_lsn = self._base(self, lsn - 1)
             for record in self._history(lsn):
@@ -222,7 +289,12 @@ class EventTeller(Replay):
         super()._close(run, record, ended_ns)
         if was and not run.open:
             self.scheduler.schedules.reopened(run)  # its schedule need not know it any more
-        if was and not run.open and (run.is_graph or run.is_map):
+        if was and not run.open:
+            self._tell_end(run, ended_ns)
+
+    def _tell_end(self, run: Run, ended_ns: int) -> None:
+        """The run is over."""
+        if run.is_graph or run.is_map:
             counts = run.counts()
             data = {"succeeded": counts[3], "failed": counts[4], "cancelled": counts[5], "skipped": counts[6]}
             first = run.first_failure()
@@ -244,6 +316,18 @@ class EventTeller(Replay):
                 self._end_single(run, node, at_ns)
             elif node < len(step.before) and step.before[node] in ENDED:
                 self._tell("node.replayed", run, node, at_ns=at_ns, cause=step.cause)
+
+    def _tell_ahead(self, run: Run, step: Folding, follows: Sequence[int], at_ns: int) -> None:
+        """What follows, in a run that the checkpoint has as it was later."""
+        if self._muted:
+            return
+        if not (run.is_graph or run.is_map):
+            self._end_singles(run, step)
+        for node in follows:
+            self._tell(ENDED[run.state[node]], run, node, at_ns=at_ns, cause=step.cause)
+            self._end_single(run, node, at_ns)
+        if self._ahead[run.no].ended_lsn == self._lsn:
+            self._tell_end(run, at_ns)
 
     def _end_singles(self, run: Run, step: Folding) -> None:
         nodes = step.told

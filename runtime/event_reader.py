@@ -17,6 +17,7 @@ from runtime.event_filter import EventFilter, Since, check_since, moment_ns
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
+from runtime.storage.openings import read_openings
 from runtime.storage.sharded_tail import open_tail
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class EventReader:
         self._matches = wanted.matcher() if wanted.looks_at_each else None
         self._from_ns = 0
         try:
-            first = self._tail.first_lsn
+            first = self._tail.next_lsn
             start = self._start(since, first)
             self._had = (start, place)
             self._fold = self._begun(start, first)
@@ -92,7 +93,10 @@ class EventReader:
             CursorTooOld: What comes next was removed before it was read. LogCorrupt: the log is damaged there.
         """
         if self._unclocked:  # not at the opening: it may look through the log
-            self._fold.set_clock(*self._tail.clock_at(self._unclocked - 1))
+            before = self._unclocked - 1
+            openings = read_openings(self._path)
+            opening = None if openings is None else openings.before(before)
+            self._fold.set_clock(*self._tail.clock_at(before, opening))
             self._unclocked = 0
         matches = self._matches
         while found := self._portion(upto_lsn):
@@ -153,7 +157,7 @@ class EventReader:
         self._unclocked = start if start > first else 0
         return fold
 
-    def _load_checkpoint(self, replay: Replay, upto_lsn: int) -> int:
+    def _load_checkpoint(self, replay: Replay, upto_lsn: int | None) -> int:
         from runtime.storage.resume import begin_if_cut  # lazy: few programs need the fold of the log
 
         with StateFolder.open(self._path, create=False, owner=False) as folder:

@@ -44,6 +44,7 @@ from runtime.mail.link import Link, LinkEnds
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
+from runtime.storage.openings import Opening, note_opening
 from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import resume
 from runtime.storage.salvage import mend_log
@@ -111,7 +112,9 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints)
         opened = {"pid": os.getpid(), "durability": config["durability"], "node_types": node_types}
         opened["policy"] = config.get("policy")
-        found, effects = replay.finish(time.monotonic_ns(), time.time_ns(), opened, report.next_lsn)
+        opening = Opening(report.next_lsn, time.monotonic_ns(), time.time_ns())
+        note_opening(folder.path, opening)
+        found, effects = replay.finish(opening.now_ns, opening.wall_ns, opened, opening.lsn)
         runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
         known = {name for run in runs for name in folders(run)} | {leaving.run_key for leaving in let_go}
         if config.get("sweeps", True):  # submissions of a program that goes on have files of which nothing is known yet

@@ -2,8 +2,8 @@
 
     log/ ──► read, merged ──► log-2/0 log-2/1 ... ──► read again, compared ──► mainspring.json names log-2 ──► log/ goes
 
-Every record keeps its LSN, the log's own marks too, so cursors, checkpoint and archive stay what they are. The switch is
-one rename of the identity file: a crash before it leaves the old log in use, and a part of a new one that the next
+Every record keeps its LSN, the log's own marks too, so cursors, checkpoint and archive stay what they are. The switch
+is one rename of the identity file: a crash before it leaves the old log in use, and a part of a new one that the next
 reshard removes; a crash behind it leaves the new log in use, and the old one, which the next reshard removes.
 
 Concurrency: holds the lock of the folder; refuses one that an engine has open. Known limits: needs the space of the log
@@ -61,7 +61,7 @@ def reshard(path: str | os.PathLike[str], shards: int, *, files: Files | None = 
         files: The seam to the disk.
 
     Returns:
-        What was moved. Where the log lies in so many shards already, what a crash left over is removed, and that is all.
+        What was moved. Where the log lies in so many shards already, what a crash left is removed, and that is all.
 
     Raises:
         ConfigurationError: `shards` is out of range.

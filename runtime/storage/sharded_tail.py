@@ -20,6 +20,7 @@ from actors.protocol.errors import NewerFormat
 from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import LSN_FIRST, RECORD_VERSION, Record, RecordType
 from actors.record_runs import shard_of_run
+from runtime.storage.openings import Opening
 from runtime.storage.report import lsn_behind_mark
 from runtime.storage.seek import RecordPlace, SegmentFile, corrupt, open_segment
 from runtime.storage.segment import (
@@ -255,9 +256,9 @@ class ShardedTail:
         """An LSN before which nothing is of this time (ns since 1970) or later, if nobody set the clock."""
         return max(part.before_time(wall_ns) for part in self._parts)
 
-    def clock_at(self, lsn: int) -> tuple[int, int]:
-        """What leads from the engine's clock to the wall clock, and the time about, as of this record."""
-        offset_ns, wall_ns = self._parts[0].clock_at(lsn)  # openings are of no run
+    def clock_at(self, lsn: int, opening: Opening | None = None) -> tuple[int, int]:
+        """What leads from the engine's clock to the wall clock, and the time about, as of this record; as `LogTail`."""
+        offset_ns, wall_ns = self._parts[0].clock_at(lsn, opening)  # openings are of no run
         return offset_ns, max([wall_ns, *(latest_before(part.place, lsn) for part in self._parts[1:])])
 
     def below(self, lsn: int) -> Iterator[Record]:

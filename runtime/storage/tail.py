@@ -23,6 +23,7 @@ from actors.protocol.errors import NewerFormat
 from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import LSN_FIRST, RECORD_VERSION, Record, RecordType
 from runtime.storage.files import DiskFiles
+from runtime.storage.openings import Opening
 from runtime.storage.reader import list_segments
 from runtime.storage.report import lsn_behind_mark
 from runtime.storage.seek import OrderKey, RecordPlace, SegmentFile, corrupt, last_with, open_segment
@@ -37,6 +38,8 @@ from runtime.storage.segment import (
 
 READ_BYTES: Final = 1 << 20
 """What one `read` takes from the file, if no record is larger."""
+FIRST_BYTES: Final = 1 << 14
+"""The same of the first one at a place; each that was full is followed by one of four times as much."""
 OPENED_MARK: Final = b'"next_run_no":'
 """What is in the record of an opening."""
 
@@ -52,7 +55,12 @@ class LogTail:
         self.next_lsn = LSN_FIRST
         self._segment: SegmentFile | None = None
         self._offset = SEGMENT_HEADER_BYTES
-        self.seek(self.first_lsn)
+        self._window = FIRST_BYTES
+        for no in self._numbers():
+            segment = open_segment(place, no)
+            if segment is not None:
+                self._set(segment, SEGMENT_HEADER_BYTES, segment.first_lsn)
+                break
 
     # --- where ----------------------------------------------------------------------------------------------------
 
@@ -81,21 +89,35 @@ class LogTail:
         Raises:
             CursorTooOld: The log does not keep it any more. CursorBeyondEnd: there is none yet, nor is it the next one.
         """
+        segment = self._segment_of(lsn)
+        if segment is not None:
+            self._go_to(segment, lsn)
+            return
         first = self.first_lsn
         if lsn < first:
             raise CursorTooOld(f"LSN {lsn} is not kept any more; the first that is kept is {first}", first)
-        for no in reversed(self._numbers()):
-            segment = open_segment(self.place, no)
-            if segment is None:
-                continue
-            if segment.first_lsn > lsn:
-                segment.close()
-                continue
-            self._go_to(segment, lsn)
-            return
         if lsn != LSN_FIRST:
             raise CursorBeyondEnd(f"LSN {lsn} is beyond the end of the log, which is empty", LSN_FIRST)
         self._leave()
+
+    def _segment_of(self, lsn: int) -> SegmentFile | None:
+        """The last segment that begins with this LSN or before it. Those that vanish meanwhile are the oldest ones."""
+        numbers = self._numbers()
+        low, high = 0, len(numbers)
+        found: SegmentFile | None = None
+        while low < high:
+            middle = (low + high) // 2
+            segment = open_segment(self.place, numbers[middle])
+            if segment is None:
+                low = middle + 1
+            elif segment.first_lsn > lsn:
+                segment.close()
+                high = middle
+            else:
+                if found is not None:
+                    found.close()
+                found, low = segment, middle + 1
+        return found
 
     def close(self) -> None:
         """Let go of the files."""
@@ -108,6 +130,9 @@ class LogTail:
         self.close()
 
     def _go_to(self, segment: SegmentFile, lsn: int) -> None:
+        if lsn == segment.first_lsn:
+            self._set(segment, SEGMENT_HEADER_BYTES, lsn)
+            return
         found = segment.find(lsn)
         if found is None:
             end = self._end_of(segment)
@@ -124,6 +149,7 @@ class LogTail:
     def _set(self, segment: SegmentFile, offset: int, lsn: int) -> None:
         self._leave()
         self._segment, self._offset, self.next_lsn = segment, offset, lsn
+        self._window = FIRST_BYTES
 
     def _leave(self) -> None:
         if self._segment is not None:
@@ -177,10 +203,12 @@ class LogTail:
         return []
 
     def _read_from(self, segment: SegmentFile, upto_lsn: int | None) -> list[Record]:
-        data = segment.read(self._offset, READ_BYTES)
-        if len(data) >= RECORD_HEADER_BYTES:
+        window = self._window
+        data = segment.read(self._offset, window)
+        if len(data) == window:
+            self._window = min(READ_BYTES, 4 * window)
             length = RECORD_HEADER_BYTES + RECORD_HEADER.unpack_from(data)[1]
-            if length > len(data) == READ_BYTES:
+            if length > window:
                 data = segment.read(self._offset, length)
         return self._parse(data, upto_lsn, segment)
 
@@ -231,7 +259,9 @@ class LogTail:
                 first = following.first_lsn
                 following.close()
                 raise CursorTooOld(f"LSNs {self.next_lsn} to {first - 1} were removed before they were read", first)
+            window = self._window
             self._set(following, SEGMENT_HEADER_BYTES, following.first_lsn)
+            self._window = window
             return True
         return False
 
@@ -260,8 +290,13 @@ class LogTail:
         at[0].close()
         return at[1].lsn
 
-    def clock_at(self, lsn: int) -> tuple[int, int]:
-        """What leads from the engine's clock to the wall clock, and the time about, as of this record."""
+    def clock_at(self, lsn: int, opening: Opening | None = None) -> tuple[int, int]:
+        """What leads from the engine's clock to the wall clock, and the time about, as of this record.
+
+        Args:
+            lsn: Of the record.
+            opening: The last one up to there, where that is known; else it is looked for.
+        """
         offset_ns = wall_ns = 0
         for no in reversed(self._numbers()):
             segment = open_segment(self.place, no)
@@ -272,6 +307,8 @@ class LogTail:
                     continue
                 if not wall_ns:
                     wall_ns = _time_before(segment, lsn)
+                if opening is not None:
+                    return opening.wall_ns - opening.now_ns, max(wall_ns, opening.wall_ns)
                 found = last_with(segment, OPENED_MARK, RecordType.OPENED, lsn)
                 if found is not None:
                     opened = orjson.loads(segment.payload(found))

@@ -165,8 +165,8 @@ def test_each_file_in_its_head_its_middle_and_its_end(folder: Folder) -> None:
 
 
 def test_each_file_that_is_not_there(folder: Folder) -> None:
-    """But for those that only a running engine has, for the first of the log, which its engine may have removed, and for
-    the archive, which somebody may have deleted: nothing depends on it."""
+    """But for those that only a running engine has, the first of the log, which its engine may have removed, and the
+    archive, which somebody may have deleted: nothing depends on it."""
     logs = [file for file in folder.files if file.suffix == ".seg"]
     for file in folder.files:
         if (

@@ -69,6 +69,38 @@ def test_ends_of_graphs_with_what_followed(state_dir: Path) -> None:
         ]
 
 
+def test_schedules_and_policy_are_told(state_dir: Path) -> None:
+    """Live and from the log; over a restart, which writes both again, nothing is told that did not happen."""
+    about = ["schedule.*", "policy.*", "*.reprioritised", "run.joined"]
+    with opened(state_dir) as rt, rt.events(about) as events:
+        rt.schedule("nightly", abs, -1, cron="0 3 * * *")
+        rt.schedule("hourly", abs, -1, every=3600.0)
+        rt.pause("tenant:acme")
+        waiting = rt.options(tenant="acme").submit(abs, -1)
+        assert waiting.set_priority("high")
+        rt.submit(abs, -5, idempotency_key="five").result(PATIENCE_S)
+        rt.submit(abs, -5, idempotency_key="five").result(PATIENCE_S)
+        rt.set_weight("acme", 3)
+        assert rt.unschedule("hourly")
+        rt.resume("tenant:acme")
+        waiting.result(PATIENCE_S)
+        live = [events.get(PATIENCE_S) for _ in range(8)]
+        assert events.get(0) is None
+        told = [(event.kind, event.name) for event in live if event is not None]
+        assert told == [
+            ("schedule.set", "nightly"),
+            ("schedule.set", "hourly"),
+            ("policy.changed", ""),
+            ("node.reprioritised", "abs"),
+            ("run.joined", ""),
+            ("policy.changed", ""),
+            ("schedule.removed", "hourly"),
+            ("policy.changed", ""),
+        ]
+    with opened(state_dir) as rt:
+        assert list(rt.events(about, since="begin", follow=False)) == live
+
+
 def test_events_go_on_when_the_engine_was_killed(state_dir: Path) -> None:
     """Nothing is told twice, nothing is left out, and ends of runs that were open are told by who knew them before."""
     with opened(state_dir) as rt, rt.events("run.*", since="now") as events:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from actors.event_fold import EventFold
-from actors.event_kinds import BY_RECORD, EVENT_KINDS, FOLDED_KINDS, Event
+from actors.event_kinds import BY_RECORD, EVENT_KINDS, FOLDED_KINDS, TIMED_KINDS, Event
 from actors.event_names import key_of
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
@@ -103,6 +103,16 @@ def test_events_are_the_same_wherever_reading_begins(seed: int, wanted: frozense
         )
         found = [told_of(event) for event in events_of(records[start:], fold)]
         assert found == [event for event in whole if event[0] >= records[start].lsn]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whoever_wants_little_is_told_the_same_of_it(seed: int) -> None:
+    """Also where results are not even looked at; and the times are the same, too."""
+    records = records_of(seed)
+    whole = events_of(records, EventFold(ALL, begins=True))
+    for wanted in (TIMED_KINDS, frozenset({"node.failed"}), frozenset({"node.failed", "run.cancel_asked"})):
+        found = events_of(records, EventFold(wanted, begins=True))
+        assert found == [event for event in whole if event.kind in wanted]
 
 
 def test_worlds_have_events_of_most_kinds() -> None:

@@ -6,8 +6,8 @@
   worker, engine, log (durable in the page cache, because `fsync` measures the disk), and the way to this program; so it
   is more than what follows on being durable.
 - beside: the same map again with a subscriber that follows: when the last event came after the last result.
-- replay: all that the folder's log tells, of all kinds, with what follows (ends of runs): the maps, a graph of layers, and
-  single tasks, `--tasks` of each; each log by itself.
+- replay: all that the folder's log tells, of all kinds, with what follows (ends of runs): the maps, a graph of layers,
+  and single tasks, `--tasks` of each; each log by itself.
 - start: the first event, from a record somewhere in a log of `RECORDS` times `--tasks` records, a task each.
 """
 
@@ -37,6 +37,7 @@ from runtime.event_reader import EventReader
 from runtime.event_stream import EventStream
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
+from runtime.storage.openings import Opening, note_opening
 from runtime.storage.reader import read_log
 from runtime.storage.wal import LogWriter
 
@@ -45,6 +46,8 @@ RECORDS: Final = 5
 NODES_EACH: Final = 256
 """Tasks of a bundle of the long log."""
 WRITE_RECORDS: Final = 4_096
+NOW_NS: Final = 1_000_000_000
+WALL_NS: Final = 1_800_000_000_000_000_000
 BATCH: Final = 1_000
 PROBES: Final = 200
 PROBES_SMOKE: Final = 5
@@ -67,7 +70,7 @@ class EventsScenario(Scenario):
     def run(self, setup: Setup) -> Sample:
         extra: dict[str, float] = {}
         with session.open_runtime(setup) as runtime:
-            delivered = _delivered(runtime, setup, extra)
+            delivered = _delivered(runtime, setup)
             latencies_ns = _live(runtime, setup)
             _beside(runtime, setup, extra)
         _replays(setup, extra)
@@ -82,7 +85,7 @@ def _probes(setup: Setup) -> int:
 # --- a subscriber of a running engine -----------------------------------------------------------------------------
 
 
-def _delivered(runtime: Runtime, setup: Setup, extra: dict[str, float]) -> MeasuredWindow:
+def _delivered(runtime: Runtime, setup: Setup) -> MeasuredWindow:
     """From the first record of a map that is over to its last."""
     with runtime.events(TOLD) as events:
         first = events.statistics().next_lsn
@@ -207,10 +210,11 @@ def _starts(setup: Setup, extra: dict[str, float]) -> None:
 
 @contextmanager
 def long_log(parent: Path, records: int) -> Iterator[Path]:
-    """A state folder whose log has so many records, as an engine writes them: bundles, and each task's end by itself."""
+    """A folder whose log has so many records, as an engine writes them: bundles, and each task's end by itself."""
     with tempfile.TemporaryDirectory(prefix="mainspring-bench-", dir=parent) as name:
         path = Path(name) / "state"
         with StateFolder.open(path) as folder:
+            note_opening(folder.path, Opening(LSN_FIRST, NOW_NS, WALL_NS))
             reader = read_log(folder.log, DiskFiles())
             for _ in reader:
                 pass
@@ -227,7 +231,7 @@ def long_log(parent: Path, records: int) -> Iterator[Path]:
 
 
 def _records(count: int) -> Iterable[Record]:
-    now_ns, wall_ns, lsn, run = 1_000_000_000, 1_800_000_000_000_000_000, LSN_FIRST, 0
+    now_ns, wall_ns, lsn, run = NOW_NS, WALL_NS, LSN_FIRST, 0
     opened = {"pid": 1, "durability": "os", "node_types": [], "policy": None}
     opened |= {"now_ns": now_ns, "wall_ns": wall_ns, "next_run_no": 1}
     yield Record(lsn, RecordType.OPENED, orjson.dumps(opened))
@@ -237,7 +241,6 @@ def _records(count: int) -> Iterable[Record]:
         rows = [[(run - 1) * NODES_EACH + node + 1, 1, 0] for node in range(NODES_EACH)]
         body = orjson.dumps(["s", run, wall_ns + lsn, [[1, kind]], rows])
         yield Record(lsn, RecordType.SUBMITTED, b"T" + body)
-        left = min(NODES_EACH, LSN_FIRST + count - 1 - lsn)
-        for lsn in range(lsn + 1, lsn + 1 + left):
-            node = lsn % NODES_EACH
-            yield Record(lsn, RecordType.COMPLETED, b"[1,[[%d,1,[%d],[7],%d,[20]]]]" % (run, node, now_ns + lsn))
+        for node in range(min(NODES_EACH, LSN_FIRST + count - 1 - lsn)):
+            lsn += 1
+            yield Record(lsn, RecordType.COMPLETED, b"[1,[[%d,%d,[%d],[7],%d,[20]]]]" % (lsn, run, node, now_ns + lsn))
