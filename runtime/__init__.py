@@ -9,9 +9,10 @@ Reading order of the face: `config`, `protection` and `scheduling` (what can be 
 (tasks and their names), `flow` (graphs), `keywords`, `dispatch` and `items` (from a call to a frame), `handle`,
 `outcome` and `views` (from the engine's word to the caller's), `submitter_base`, `submitter` and `engine` (the blocking
 face), `aio` (the asyncio face), `mapping` and `iterate` (map), `schedules` and `schedule_calls` (what runs again),
-`event_calls` and the modules whose names begin with `event` (what happens), `query_calls` (what happened, in SQL),
-`executor`, `letters` and `operations` (what an operator does). Below it: `host` (processes), `mail` (queues and
-values), `storage` (disk), `sql` (the views), `planning` (what would have happened), `profile`, `bench`, `cli`.
+`event_calls` and the modules whose names begin with `event` (what happens), `bridges` (to other servers), `query_calls`
+(what happened, in SQL), `executor`, `letters` and `operations` (what an operator does). Below it: `host` (processes),
+`mail` (queues and values), `storage` (disk), `sql` (the views), `planning` (what would have happened), `profile`,
+`bench`, `cli`.
 
 Knows processes, disks and clocks. Decides nothing: that is what `actors` is for.
 """

@@ -44,7 +44,7 @@ class SubscriberTooSlow(CallerError):
 class BridgeConflict(CallerError):
     """The stream that a bridge is to write has events of another folder, another bridge, or another program."""
 
-    code = "MS160"
+    code = "MS154"
     hint = "name another stream, or one that is empty"
 
 

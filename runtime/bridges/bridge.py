@@ -28,6 +28,7 @@ from actors.protocol.event_errors import BridgeUnavailable
 from runtime.bridges.backoff import Backoff
 from runtime.bridges.cursor import BridgeCursor
 from runtime.bridges.outlet import Outlet, OutletDisturbed, OutletLost
+from runtime.bridges.standing import StreamStanding
 from runtime.bridges.target import STREAM, target_of
 from runtime.checks import is_number
 from runtime.event_filter import Since, filter_of
@@ -163,23 +164,30 @@ class AsyncBridge:
 
     async def _connected(self, outlet: Outlet) -> None:
         """Publish through one connection, as long as it lasts."""
+        connected = False
         try:
             await self._within(outlet.open())
             if self.closed:
                 return
-            standing = await outlet.standing()
-            self._connections += 1
-            while True:
+            while (standing := await self._standing(outlet)) is not None:
+                connected, self._connections = True, self._connections + (not connected)
                 await self._on_disk(self._cursor.resume, standing)
-                try:
+                with suppress(OutletDisturbed):
                     await self._publish(outlet)
                     return
-                except OutletDisturbed:
-                    standing = await outlet.standing()
         finally:
             self._repeats += outlet.repeats
             outlet.repeats = 0
             await outlet.close()
+
+    async def _standing(self, outlet: Outlet) -> StreamStanding | None:
+        """What the stream has; None: the bridge is closed."""
+        found: list[StreamStanding] = []
+
+        async def ask() -> None:
+            found.append(await outlet.standing())
+
+        return found[0] if await self._within(ask()) else None
 
     async def _publish(self, outlet: Outlet) -> None:
         while not self.closed:

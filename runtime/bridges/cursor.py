@@ -24,8 +24,8 @@ from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.event_errors import BridgeConflict, CursorTooOld
 from runtime.bridges.horizon import OutsideHorizon
-from runtime.bridges.standing import Standing, going_on
-from runtime.bridges.wire import BridgeMessage, Position, Source, messages_of, read_position
+from runtime.bridges.standing import StreamStanding, going_on
+from runtime.bridges.wire import BridgeMessage, BridgeSource, StreamPosition, messages_of, read_position
 from runtime.checks import is_whole
 from runtime.event_filter import EventFilter, Since
 from runtime.event_reader import EventReader
@@ -61,7 +61,7 @@ class BridgeCursor:
         """LSNs, from and to, that were removed from the log before they were published."""
         with StateFolder.open(state_dir, create=False, owner=False) as folder:
             self._path, self._place = folder.path, folder.log
-            self.source = Source(str(folder.uuid), name)
+            self.source = BridgeSource(str(folder.uuid), name)
         self._wanted = wanted
         self._ahead: deque[BridgeMessage] = deque()
         self._upto: int | None = None
@@ -86,7 +86,7 @@ class BridgeCursor:
 
     # --- where ----------------------------------------------------------------------------------------------------
 
-    def resume(self, standing: Standing) -> None:
+    def resume(self, standing: StreamStanding) -> None:
         """Go on behind what the stream has.
 
         Raises:
@@ -113,7 +113,7 @@ class BridgeCursor:
             )
         self._go_to(goal)
 
-    def _go_to(self, goal: Position) -> None:
+    def _go_to(self, goal: StreamPosition) -> None:
         """Read on behind an event of the stream."""
         back = self.noted is not None and goal < self.noted
         self._ahead.clear()
@@ -198,7 +198,7 @@ class BridgeCursor:
 
     # --- remembering ----------------------------------------------------------------------------------------------
 
-    def confirmed(self, at: Position) -> None:
+    def confirmed(self, at: StreamPosition) -> None:
         """The stream has this event, and all before it."""
         while self._ahead and self._ahead[0].at <= at:
             self._ahead.popleft()
@@ -206,7 +206,7 @@ class BridgeCursor:
         if time.monotonic() - self._saved_s >= SAVE_S:
             self.save()
 
-    def _note(self, at: Position) -> None:
+    def _note(self, at: StreamPosition) -> None:
         self.noted = at
         self._cursor = replace(self._cursor, lsn=at.lsn, place=at.place, note=at.text)
 

@@ -2,7 +2,7 @@
 
 What is written may be cut off again: a batch that did not fit on the disk, or what a loss of power took. So the engine
 is asked, through its command socket, and only when the log has grown. Without an engine, all that is whole is made
-durable here, under the folder's lock, so that none begins meanwhile.
+durable here; the folder's lock is held while it is looked for, so that nobody writes.
 
 Concurrency: one thread.
 """
@@ -66,13 +66,12 @@ class OutsideHorizon:
     def _look_alone(self) -> None:
         """There may be no engine."""
         try:
-            with StateFolder.open(self._state_dir, create=False, holder_pid=UNNAMED) as folder:
-                with LogTail(folder.log) as tail:
-                    lsn = tail.end_lsn() - 1
-                _sync(folder.log)
-                self.lsn, self.settled = max(self.lsn, lsn), True
+            with StateFolder.open(self._state_dir, create=False, holder_pid=UNNAMED), LogTail(self._place) as tail:
+                lsn = tail.end_lsn() - 1
         except StateFolderInUse:
-            pass  # it begins or ends just now, or is busy
+            return  # it begins or ends just now, or is busy
+        _sync(self._place)  # without the lock: what is whole stays, and whoever opens the folder need not wait
+        self.lsn, self.settled = max(self.lsn, lsn), True
 
 
 def _size_of(place: LogPlace) -> tuple[str, int]:

@@ -25,8 +25,8 @@ from nats.js.api import StorageType, StreamConfig
 from actors.event_kinds import EVENT_KINDS
 from actors.protocol.event_errors import BridgeConflict
 from runtime.bridges.outlet import ANSWER_S, CONNECT_S, OutletDisturbed, OutletLost, check_source
-from runtime.bridges.standing import Standing
-from runtime.bridges.wire import BridgeMessage, Position, Source, read_message_id
+from runtime.bridges.standing import StreamStanding
+from runtime.bridges.wire import BridgeMessage, BridgeSource, StreamPosition, read_message_id
 
 DUPLICATES_S: Final = 120.0
 """For how long a new stream knows repeats by their ids: what NATS has as default."""
@@ -53,7 +53,7 @@ class NatsOutlet:
         server: str,
         stream: str,
         subject: str,
-        source: Source,
+        source: BridgeSource,
         *,
         keep: int | None = None,
         credentials: str | None = None,
@@ -68,7 +68,7 @@ class NatsOutlet:
         self._more = {} if credentials is None else {"user_credentials": credentials}
         self._connection: Any = None
         self._streams: Any = None
-        self._last: Position | None = None
+        self._last: StreamPosition | None = None
         self._sequence = 0
         self._singly = False
 
@@ -99,7 +99,7 @@ class NatsOutlet:
             raise OutletLost(why, refused="authorization" in why.lower()) from error
         self._streams = self._connection.jetstream(timeout=ANSWER_S)
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> StreamStanding:
         """What the stream has; made where there is none. Raises OutletLost, BridgeConflict."""
         before = self._last
         try:
@@ -112,7 +112,7 @@ class NatsOutlet:
         self._singly = self._singly and found.last == before
         return found
 
-    async def _look(self) -> Standing:
+    async def _look(self) -> StreamStanding:
         try:
             info = await self._streams.stream_info(self._stream)
         except nats.js.errors.NotFoundError:
@@ -120,12 +120,12 @@ class NatsOutlet:
         self._check_subjects(info.config.subjects or [])
         self._sequence = info.state.last_seq
         if not info.state.messages:
-            return Standing(None, sure=not self._sequence)
+            return StreamStanding(None, sure=not self._sequence)
         try:
             message, sure = await self._streams.get_msg(self._stream, seq=self._sequence), True
         except nats.js.errors.NotFoundError:
             message, sure = await self._streams.get_msg(self._stream, subject=f"{self._subject}.>"), False
-        return Standing(self._position_of(message), sure=sure)
+        return StreamStanding(self._position_of(message), sure=sure)
 
     def _new_stream(self) -> Any:
         return StreamConfig(
@@ -143,7 +143,7 @@ class NatsOutlet:
             taken = ", ".join(subjects) or "no subjects"
             raise BridgeConflict(f"stream {self._stream} takes {taken}, and not {self._subject}.{missing[0]}")
 
-    def _position_of(self, message: Any) -> Position:
+    def _position_of(self, message: Any) -> StreamPosition:
         found = read_message_id((message.headers or {}).get("Nats-Msg-Id", ""))
         if found is None:
             raise BridgeConflict(f"stream {self._stream} has a message that no bridge wrote, on {message.subject}")

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from actors.protocol.event_errors import BridgeConflict
-from runtime.bridges.standing import Standing
-from runtime.bridges.wire import BridgeMessage, Source
+from runtime.bridges.standing import StreamStanding
+from runtime.bridges.wire import BridgeMessage, BridgeSource
 
 CONNECT_S: Final = 5.0
 """How long a server may take to accept a connection."""
@@ -43,7 +43,7 @@ class Outlet(Protocol):
     async def open(self) -> None:
         """Connect. Raises OutletLost."""
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> StreamStanding:
         """What the stream has; made where there is none. Raises OutletLost, BridgeConflict."""
 
     async def publish(self, messages: Sequence[BridgeMessage]) -> None:
@@ -53,7 +53,7 @@ class Outlet(Protocol):
         """Let go of the connection. Again, and at any time, is harmless."""
 
 
-def check_source(what: str, found: Source, own: Source) -> None:
+def check_source(what: str, found: BridgeSource, own: BridgeSource) -> None:
     """Raise BridgeConflict where a stream is another one's."""
     if found.folder != own.folder:
         raise BridgeConflict(f"{what} has events of state folder {found.folder}, and this one is {own.folder}")

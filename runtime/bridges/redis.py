@@ -20,8 +20,8 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError,
 
 from actors.protocol.event_errors import BridgeConflict
 from runtime.bridges.outlet import ANSWER_S, CONNECT_S, OutletDisturbed, OutletLost, check_source
-from runtime.bridges.standing import Standing
-from runtime.bridges.wire import BridgeMessage, Source, read_position
+from runtime.bridges.standing import StreamStanding
+from runtime.bridges.wire import BridgeMessage, BridgeSource, read_position
 
 NEVER: Final = "0-0"
 """The last id of a stream that had no entries."""
@@ -39,7 +39,7 @@ class RedisOutlet:
         keep: Entries that are kept, about; None: all.
     """
 
-    def __init__(self, server: str, stream: str, source: Source, *, keep: int | None = None) -> None:
+    def __init__(self, server: str, stream: str, source: BridgeSource, *, keep: int | None = None) -> None:
         self.repeats = 0
         self._server = server
         self._stream = stream
@@ -63,7 +63,7 @@ class RedisOutlet:
         except _FAULTS as error:
             raise OutletLost(_text(error), refused=_is_refusal(error)) from error
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> StreamStanding:
         """What the stream has. Raises OutletLost, BridgeConflict."""
         pipe = self._client.pipeline(transaction=True)
         pipe.type(self._stream)
@@ -74,7 +74,7 @@ class RedisOutlet:
         except _FAULTS as error:
             raise OutletLost(_text(error), refused=_is_refusal(error)) from error
         if _plain(kind) == "none":
-            return Standing(None)
+            return StreamStanding(None)
         if _plain(kind) != "stream":
             raise BridgeConflict(f"key {self._stream} of the server is no stream, but a {_plain(kind)}")
         for answer in (info, entries):
@@ -83,13 +83,13 @@ class RedisOutlet:
         for at, fields in entries:
             self._check(_plain(at), {_plain(name): _plain(value) for name, value in fields.items()})
         last = _plain(info["last-generated-id"])
-        return Standing(None if last == NEVER else read_position(last))
+        return StreamStanding(None if last == NEVER else read_position(last))
 
     def _check(self, at: str, fields: dict[str, str]) -> None:
         folder, _, bridge = fields.get("source", "").partition("/")
         if not bridge:
             raise BridgeConflict(f"stream {self._stream} has an entry that no bridge wrote, {at}")
-        check_source(f"stream {self._stream}", Source(folder, bridge), self._source)
+        check_source(f"stream {self._stream}", BridgeSource(folder, bridge), self._source)
 
     async def publish(self, messages: Sequence[BridgeMessage]) -> None:
         """Send; returns when the server has confirmed all. Raises OutletLost, OutletDisturbed."""

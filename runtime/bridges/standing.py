@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from runtime.bridges.wire import Position
+from runtime.bridges.wire import StreamPosition
 
 
-class Standing(NamedTuple):
+class StreamStanding(NamedTuple):
     """What a stream says of itself.
 
     Args:
@@ -20,11 +20,11 @@ class Standing(NamedTuple):
         sure: Nothing behind `last` was ever there and removed.
     """
 
-    last: Position | None
+    last: StreamPosition | None
     sure: bool = True
 
 
-def going_on(noted: Position | None, standing: Standing) -> Position | None:
+def going_on(noted: StreamPosition | None, standing: StreamStanding) -> StreamPosition | None:
     """The last event that need not be sent.
 
     Args:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from actors.protocol.errors import ConfigurationError
 from runtime.bridges.outlet import Outlet
-from runtime.bridges.wire import Source
+from runtime.bridges.wire import BridgeSource
 from runtime.checks import is_whole
 
 STREAM: Final = "mainspring"
@@ -54,7 +54,7 @@ class Target:
         """The server whose turn it is, without passwords."""
         return _USER.sub("//", self.servers[turn % len(self.servers)])
 
-    def outlet(self, source: Source, turn: int) -> Outlet:
+    def outlet(self, source: BridgeSource, turn: int) -> Outlet:
         """A connection to be opened, to the server whose turn it is. Raises ConfigurationError: no client library."""
         server = self.servers[turn % len(self.servers)]
         return _MAKERS[self.service](self, source, server)
@@ -125,7 +125,7 @@ def _check_names(service: str, stream: object, subject: object, problems: list[s
         problems.append("subjects are for NATS")
 
 
-def _nats(target: Target, source: Source, server: str) -> Outlet:
+def _nats(target: Target, source: BridgeSource, server: str) -> Outlet:
     try:
         from runtime.bridges.nats import NatsOutlet  # lazy: needs a library that is optional
     except ModuleNotFoundError as missing:
@@ -133,7 +133,7 @@ def _nats(target: Target, source: Source, server: str) -> Outlet:
     return NatsOutlet(server, target.stream, target.subject, source, keep=target.keep, credentials=target.credentials)
 
 
-def _redis(target: Target, source: Source, server: str) -> Outlet:
+def _redis(target: Target, source: BridgeSource, server: str) -> Outlet:
     try:
         from runtime.bridges.redis import RedisOutlet  # lazy: needs a library that is optional
     except ModuleNotFoundError as missing:
@@ -146,4 +146,4 @@ def _no_library(service: str, missing: ModuleNotFoundError) -> ConfigurationErro
     return ConfigurationError(f"bridge: {service}:// needs the package {missing.name}, which is not installed: {cure}")
 
 
-_MAKERS: Final[dict[str, Callable[[Target, Source, str], Outlet]]] = {"nats": _nats, "redis": _redis}
+_MAKERS: Final[dict[str, Callable[[Target, BridgeSource, str], Outlet]]] = {"nats": _nats, "redis": _redis}

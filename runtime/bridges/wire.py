@@ -23,7 +23,7 @@ CAUSE_CHARS: Final = 1000
 _POSITION: Final = re.compile(r"(\d{1,19})-(\d{1,19})\Z")
 
 
-class Position(NamedTuple):
+class StreamPosition(NamedTuple):
     """The place of an event in its log."""
 
     lsn: int
@@ -38,12 +38,12 @@ class Position(NamedTuple):
 class BridgeMessage(NamedTuple):
     """One event, ready to be sent."""
 
-    at: Position
+    at: StreamPosition
     kind: str
     body: bytes
 
 
-class Source(NamedTuple):
+class BridgeSource(NamedTuple):
     """Who writes."""
 
     folder: str
@@ -55,23 +55,23 @@ class Source(NamedTuple):
         return f"{self.folder}/{self.bridge}"
 
 
-def read_position(text: str) -> Position | None:
+def read_position(text: str) -> StreamPosition | None:
     """From its text; None: it is none."""
     found = _POSITION.match(text)
-    return None if found is None else Position(int(found[1]), int(found[2]))
+    return None if found is None else StreamPosition(int(found[1]), int(found[2]))
 
 
-def read_message_id(text: str) -> tuple[Source, Position] | None:
+def read_message_id(text: str) -> tuple[BridgeSource, StreamPosition] | None:
     """Who wrote a message of this id, and its position; None: no bridge did."""
     folder, _, rest = text.partition("/")
     bridge, _, at = rest.rpartition("/")
     position = read_position(at)
-    return None if position is None or not folder or not bridge else (Source(folder, bridge), position)
+    return None if position is None or not folder or not bridge else (BridgeSource(folder, bridge), position)
 
 
 def messages_of(events: Iterable[Event]) -> list[BridgeMessage]:
     """The messages of events, in their order."""
-    return [BridgeMessage(Position(event.lsn, event.place), event.kind, _body(event)) for event in events]
+    return [BridgeMessage(StreamPosition(event.lsn, event.place), event.kind, _body(event)) for event in events]
 
 
 def _body(event: Event) -> bytes:

@@ -257,6 +257,33 @@ async def purge(server: Server) -> None:
     await connection.close()
 
 
+def test_a_stream_keeps_as_many_as_it_was_told_to(state_dir: Path, server: Server) -> None:
+    work(state_dir, 400)
+    publish(state_dir, server, keep=10)
+    kept = places(server.entries())
+    assert 10 <= len(kept) <= 300
+    assert kept == expected(state_dir)[-len(kept) :]
+    work(state_dir, 3)
+    publish(state_dir, server, keep=10)
+    assert places(server.entries())[-1:] == expected(state_dir)[-1:]
+
+
+def test_a_server_that_hangs_holds_nobody_up(state_dir: Path, server: Server) -> None:
+    with opened(state_dir) as rt:
+        rt.submit(abs, -1).result(PATIENCE_S)
+        with bridge_program(state_dir, server.url) as bridge:
+            until(lambda: has(server, 1), "the first event", PATIENCE_S)
+            assert server.process is not None
+            server.process.send_signal(signal.SIGSTOP)
+            assert list(rt.map(abs, range(1000))) == list(range(1000))
+            send(bridge.pid, signal.SIGTERM)
+            bridge.communicate(timeout=PATIENCE_S)
+            assert bridge.returncode == 0
+            server.process.send_signal(signal.SIGCONT)
+    publish(state_dir, server)
+    assert places(server.entries()) == expected(state_dir)
+
+
 def test_a_full_server_slows_the_bridge_and_leaves_no_hole(state_dir: Path, tmp_path: Path) -> None:
     work(state_dir, 3000)
     with server_of(Redis, tmp_path / "server") as server:
@@ -313,7 +340,7 @@ def test_a_stream_of_another_folder_is_refused(state_dir: Path, tmp_path: Path, 
         text=True,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("mainspring: [MS160] stream mainspring has events of state folder")
+    assert done.stderr.startswith("mainspring: [MS154] stream mainspring has events of state folder")
     assert places(server.entries()) == expected(state_dir)
 
 

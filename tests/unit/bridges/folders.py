@@ -11,8 +11,8 @@ import orjson
 from actors.protocol.records import Record, RecordType
 from runtime.bridges.cursor import BridgeCursor
 from runtime.bridges.outlet import OutletDisturbed, OutletLost
-from runtime.bridges.standing import Standing
-from runtime.bridges.wire import BridgeMessage, Position, Source
+from runtime.bridges.standing import StreamStanding
+from runtime.bridges.wire import BridgeMessage, BridgeSource, StreamPosition
 from runtime.event_filter import EventFilter, Since
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
@@ -52,10 +52,10 @@ class Openings:
         self.writer.close()
 
     @property
-    def positions(self) -> list[Position]:
+    def positions(self) -> list[StreamPosition]:
         """Of all events that the log keeps."""
         with closing(BridgeCursor(self.path, "reader", EventFilter(), "begin", 0)) as cursor:
-            found: list[Position] = []
+            found: list[StreamPosition] = []
             while batch := cursor.batch():
                 found += [message.at for message in batch]
                 cursor.confirmed(batch[-1].at)
@@ -71,14 +71,14 @@ class BrokenStream:
     """
 
     def __init__(self, failures: Sequence[tuple[int, str, int]] = ()) -> None:
-        self.entries: list[Position] = []
-        self.sources: set[Source] = set()
+        self.entries: list[StreamPosition] = []
+        self.sources: set[BridgeSource] = set()
         self.opened = 0
         self.repeats = 0
         self.refuses = 0
         self._failures = list(failures)
 
-    def outlet(self, source: Source) -> BrokenStream:
+    def outlet(self, source: BridgeSource) -> BrokenStream:
         """A connection."""
         self.sources.add(source)
         return self
@@ -90,9 +90,9 @@ class BrokenStream:
             raise OutletLost("refused")
         self.opened += 1
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> StreamStanding:
         """What it has."""
-        return Standing(self.entries[-1] if self.entries else None)
+        return StreamStanding(self.entries[-1] if self.entries else None)
 
     async def publish(self, messages: Sequence[BridgeMessage]) -> None:
         """Take what is behind the last entry."""

@@ -19,8 +19,8 @@ from actors.protocol.event_errors import BridgeConflict, BridgeUnavailable
 from runtime.bridges import AsyncBridge, Bridge
 from runtime.bridges import backoff as backoff_module
 from runtime.bridges import target as target_module
-from runtime.bridges.standing import Standing
-from runtime.bridges.wire import Position, Source
+from runtime.bridges.standing import StreamStanding
+from runtime.bridges.wire import BridgeSource, StreamPosition
 from tests.unit.bridges.folders import BrokenStream, Openings
 
 PATIENCE_S = 30.0
@@ -48,6 +48,7 @@ def leading_to(stream: BrokenStream, patch: pytest.MonkeyPatch) -> None:
 FAILURES = st.tuples(st.integers(0, 5), st.sampled_from(["lost", "disturbed"]), st.integers(0, 4))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(FAILURES, max_size=8), st.integers(1, 4), st.integers(1, 25))
 def test_whatever_fails_the_stream_has_each_event_once(
@@ -64,7 +65,7 @@ def test_whatever_fails_the_stream_has_each_event_once(
                 with Bridge(log.path, TO, follow=False) as bridge:
                     bridge.run()
             assert stream.entries == log.positions
-            assert stream.sources == {Source(log.uuid, "redis-mainspring")}
+            assert stream.sources == {BridgeSource(log.uuid, "redis-mainspring")}
         finally:
             log.close()
 
@@ -117,7 +118,7 @@ def test_a_stream_of_others_ends_it_and_leaves_the_cursor(log: Openings, monkeyp
     stream = BrokenStream()
     leading_to(stream, monkeypatch)
     log.write(2)
-    stream.entries = [Position(90, 0)]
+    stream.entries = [StreamPosition(90, 0)]
     with pytest.raises(BridgeConflict, match="the folder is an older copy"):
         Bridge(log.path, TO).run()
     stream.entries = []
@@ -178,4 +179,4 @@ def test_a_task_that_is_cancelled_lets_go_of_everything(log: Openings, monkeypat
 
 
 def test_standing_of_the_double_is_that_of_its_entries() -> None:
-    assert asyncio.run(BrokenStream().standing()) == Standing(None)
+    assert asyncio.run(BrokenStream().standing()) == StreamStanding(None)

@@ -9,7 +9,7 @@ import pytest
 
 from actors.protocol.errors import ConfigurationError
 from runtime.bridges.target import target_of
-from runtime.bridges.wire import Source
+from runtime.bridges.wire import BridgeSource
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_a_client_library_that_is_missing_is_named(service: str, monkeypatch: py
     with pytest.raises(
         ConfigurationError, match=rf"needs the package {service}.*pip install 'mainspring\[{service}\]'"
     ):
-        target_of(f"{service}://a").outlet(Source("f", "b"), 0)
+        target_of(f"{service}://a").outlet(BridgeSource("f", "b"), 0)

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from actors.event_kinds import Event
 from actors.protocol import limits
-from runtime.bridges.wire import CAUSE_CHARS, Position, Source, messages_of, read_message_id, read_position
+from runtime.bridges.wire import CAUSE_CHARS, BridgeSource, StreamPosition, messages_of, read_message_id, read_position
 
-positions = st.builds(Position, st.integers(1, 10**18), st.integers(0, 10**9))
+positions = st.builds(StreamPosition, st.integers(1, 10**18), st.integers(0, 10**9))
 names = st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", fullmatch=True)
 
 
+@pytest.mark.slow
 @given(positions, names)
-def test_positions_and_message_ids_come_back(at: Position, name: str) -> None:
-    source = Source("6f1a2c9e-0000-4000-8000-000000000000", name)
+def test_positions_and_message_ids_come_back(at: StreamPosition, name: str) -> None:
+    source = BridgeSource("6f1a2c9e-0000-4000-8000-000000000000", name)
     assert read_position(at.text) == at
     assert read_message_id(f"{source.text}/{at.text}") == (source, at)
 
