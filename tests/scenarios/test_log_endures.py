@@ -12,12 +12,14 @@ import random
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from runtime import Event, NodeType, Runtime
+from runtime.cli import transfer
 from runtime.cli.exits import Exit
 from runtime.errors import DiskFull
 from runtime.storage.checkpoint import CHECKPOINT_NAME
@@ -151,13 +153,24 @@ def test_readers_beside_an_engine_under_load_that_is_killed(state_dir: Path) -> 
     assert verify(state_dir).sound
 
 
-def test_two_exports_into_one_file_at_the_same_time(state_dir: Path, tmp_path: Path) -> None:
-    """Each of them is whole; the file is that of the last."""
+def test_two_exports_into_one_file_at_the_same_time(
+    state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is whole, and the file is that of the last; here one begins and ends in the middle of the other."""
     with Runtime(state_dir, node_types=ONE, durability="os") as rt:
-        assert len(list(rt.map(math.sqrt, range(30_000)))) == 30_000
+        work(rt)
     out = tmp_path / "out.jsonl"
-    command = [sys.executable, "-m", "runtime", "export", str(state_dir), "--output", str(out)]
-    both = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
-    assert [one.wait(timeout=60) for one in both] == [0, 0]
-    assert import_runs(tmp_path / "new", out.read_bytes().splitlines()).nodes == 30_000
+    real = transfer.export_runs
+
+    def export_runs(path: Path, file: Any, keys: Sequence[str]) -> transfer.Transfer:
+        monkeypatch.setattr(transfer, "export_runs", real)
+        file.write(b"")
+        command = [sys.executable, "-m", "runtime", "export", str(state_dir), "--output", str(out)]
+        assert subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
+        return real(path, file, keys)
+
+    monkeypatch.setattr(transfer, "export_runs", export_runs)
+    code, _, words = said(["export", str(state_dir), "--output", str(out)])
+    assert code == 0, words
+    assert import_runs(tmp_path / "new", out.read_bytes().splitlines()).nodes == 200
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("out")] == ["out.jsonl"]
