@@ -7,6 +7,7 @@ What is exported goes to standard output or a file, messages go to standard erro
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,8 +83,8 @@ def summary(done: Transfer) -> str:
 
 
 def _into_file(state: Path, runs: Sequence[str], output: Path, *, archived: bool) -> Transfer:
-    """Write aside, then rename."""
-    aside = output.with_name(output.name + ".part")
+    """Write aside, under a name that nobody else has, then rename."""
+    aside = output.with_name(f"{output.name}.{secrets.token_hex(4)}.part")
     try:
         with aside.open("wb") as file:
             done = _written(state, runs, file, archived=archived)
