@@ -154,6 +154,9 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncScheduleCalls, AsyncSu
 
         Args:
             archived: Also those that are in the archive.
+
+        Returns:
+            How each of them is now.
         """
         return Pages(RunPages(self._client, self._client.past if archived else None).page)
 

@@ -37,7 +37,7 @@ from runtime.host.scaling import OnScale
 from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.operations import Operations
-from runtime.past import Past, all_runs
+from runtime.past import Past
 from runtime.progress import show_progress
 from runtime.registry import TaskRegistry
 from runtime.retention import Retention
@@ -46,7 +46,7 @@ from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_ch
 from runtime.signals import SigtermGuard
 from runtime.storage.folder import UNNAMED, StateFolder
 from runtime.submitter import Submitter
-from runtime.views import Request, RunStatus
+from runtime.views import Request
 
 A = TypeVar("A", bound=SyncHandle)
 
@@ -178,14 +178,6 @@ class Runtime(EventCalls, Operations, ScheduleCalls, Submitter):
             UnknownRun: The folder has no such run, or no longer.
         """
         return attach(self._client, run_id)
-
-    def runs(self, *, archived: bool = True) -> Iterator[RunStatus]:
-        """The runs that the folder knows, latest first; asked for page by page. A bundle of single tasks is one run.
-
-        Args:
-            archived: Also those that are in the archive, not in the engine's memory any more.
-        """
-        return all_runs(self._answer_to, self._client.past if archived else None)
 
     def wait(self, handles: Iterable[A], timeout: float | None = None, *, first: bool = False) -> tuple[set[A], set[A]]:
         """Wait for all handles, or for the first that ends.

@@ -51,6 +51,7 @@ LOCK_NAME: Final = "lock"
 LOG_NAME: Final = "log"
 BLOBS_NAME: Final = "blobs"
 ARCHIVED_BLOBS_NAME: Final = "archive"
+ARCHIVE_NAME: Final = "archive.db"
 _OWN_NAMES: Final = frozenset({IDENTITY_NAME + ASIDE, LOCK_NAME, LOG_NAME, BLOBS_NAME})
 _HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 """What a fresh file system or the desktop puts into a new folder."""
