@@ -158,6 +158,9 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncQueryCalls, AsyncSched
 
         Args:
             archived: Also those that are in the archive.
+
+        Returns:
+            How each of them is now.
         """
         return Pages(RunPages(self._client, self._client.past if archived else None).page)
 

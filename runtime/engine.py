@@ -35,7 +35,6 @@ from runtime.host.client import EngineStarter
 from runtime.host.scaling import OnScale
 from runtime.opening import new_client
 from runtime.operations import Operations
-from runtime.past import all_runs
 from runtime.progress import show_progress
 from runtime.query_calls import QueryCalls
 from runtime.registry import TaskRegistry
@@ -44,7 +43,7 @@ from runtime.schedule_calls import ScheduleCalls
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_entry, ask_policy
 from runtime.signals import SigtermGuard
 from runtime.submitter import Submitter
-from runtime.views import Request, RunStatus
+from runtime.views import Request
 
 A = TypeVar("A", bound=SyncHandle)
 
@@ -180,14 +179,6 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
             UnknownRun: The folder has no such run, or no longer.
         """
         return attach(self._client, run_id)
-
-    def runs(self, *, archived: bool = True) -> Iterator[RunStatus]:
-        """The runs that the folder knows, latest first; asked for page by page. A bundle of single tasks is one run.
-
-        Args:
-            archived: Also those that are in the archive, not in the engine's memory any more.
-        """
-        return all_runs(self._answer_to, self._client.past if archived else None)
 
     def wait(self, handles: Iterable[A], timeout: float | None = None, *, first: bool = False) -> tuple[set[A], set[A]]:
         """Wait for all handles, or for the first that ends.

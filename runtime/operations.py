@@ -1,4 +1,4 @@
-"""What an operator does, for blocking callers: dead letters, running the failed part of a run again, draining a scope.
+"""What an operator does, for blocking callers: runs and dead letters listed, run again or forgotten, scopes drained.
 
 A part of `Runtime`, in a file of its own. Everything is durable when it returns; who asks while the engine restarts is
 answered by the new one.
@@ -18,8 +18,9 @@ from runtime import letters as asking
 from runtime.handle import RunHandle, TaskHandle, rerun
 from runtime.handle_base import SyncHandle
 from runtime.letters import DeadLetter, DeadLetterDetails
+from runtime.past import all_runs
 from runtime.scheduling import SchedulingStatus, ask_change, ask_pause
-from runtime.views import Progress, Request
+from runtime.views import Progress, Request, RunStatus
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -33,6 +34,17 @@ class Operations:
     """See the module."""
 
     _client: EngineClient
+
+    def runs(self, *, archived: bool = True) -> Iterator[RunStatus]:
+        """The runs that the folder knows, latest first; asked for page by page. A bundle of single tasks is one run.
+
+        Args:
+            archived: Also those that are in the archive, not in the engine's memory any more.
+
+        Returns:
+            How each of them is now.
+        """
+        return all_runs(self._answer_to, self._client.past if archived else None)
 
     def dead(
         self,

@@ -8,6 +8,7 @@ Concurrency: any thread; one question at a time.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.protocol.states import RunState
 from runtime.errors import error_of
+from runtime.storage.folder import ARCHIVE_NAME
 from runtime.views import Counts, Request, RunStatus, ask_runs, read_runs
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class Past:
         Raises:
             MissingNode: The run has no such node. ArchiveUnusable, LogCorrupt, ...: It cannot be read.
         """
+        if not self._may_be_there():
+            return None
         with self._lock:
             found = self._opened().answer(what, args)
         if found is None:
@@ -61,11 +65,15 @@ class Past:
             run_id: Its id.
             number: Where the engine knew it until now.
         """
+        if not self._may_be_there():
+            return number is not None
         with self._lock:
             return self._opened().forget(run_id, number)
 
     def pages(self) -> Iterator[list[RunStatus]]:
         """All that are here, latest first, a page at a time."""
+        if not self._may_be_there():
+            return
         with self._lock:
             rows = self._opened().rows()
         while True:
@@ -74,6 +82,9 @@ class Past:
             if not page:
                 return
             yield page
+
+    def _may_be_there(self) -> bool:
+        return self._rule is not None or os.path.exists(os.path.join(self._state_dir, ARCHIVE_NAME))
 
     def _opened(self) -> PastRuns:
         if self._runs is None:

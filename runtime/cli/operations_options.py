@@ -29,6 +29,7 @@ LETTERS_KEPT: Final = (
     f"{limits.LETTER_NODES_MAX:,} nodes and {limits.LETTER_BYTES_MAX // limits.MIB:,} MiB."
 )
 NEEDS_ENGINE: Final = "Durable when the command ends. Needs a running engine."
+FORGETS: Final = "Durable when the command ends. What an engine keeps in memory needs that engine."
 
 
 def add_operations(commands: Any) -> None:
@@ -46,6 +47,8 @@ def add_operations(commands: Any) -> None:
         ("discard", _discard, "take dead letters from the list; their runs stay as they are"),
     ):
         add_letters(_add(commands, name, command, text, f"{NEEDS_ENGINE} {LETTERS_KEPT}"))
+    forgotten = _add(commands, "forget", _forget, "delete a finished run, also from the archive", FORGETS)
+    forgotten.add_argument("run", metavar="RUN", help="its id")
     rerun = _add(commands, "rerun", _rerun, "run again what did not succeed of a run", NEEDS_ENGINE)
     rerun.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     drain = _add(commands, "drain", _drain, "pause scopes and wait until nothing of them runs", "`resume` ends it.")
@@ -168,6 +171,12 @@ def redrive(arguments: argparse.Namespace, console: Console) -> Exit:
 
 def _discard(arguments: argparse.Namespace, console: Console) -> Exit:
     return _each("discard", arguments, console)
+
+
+def _forget(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.forget import forget  # lazy: each command loads what it needs
+
+    return forget(arguments.state, arguments.run, console, as_json=arguments.json)
 
 
 def _rerun(arguments: argparse.Namespace, console: Console) -> Exit:

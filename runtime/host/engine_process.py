@@ -115,18 +115,11 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         opening = Opening(report.next_lsn, time.monotonic_ns(), time.time_ns())
         note_opening(folder.path, opening)
         found, effects = replay.finish(opening.now_ns, opening.wall_ns, opened, opening.lsn)
-        runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
-        known = {name for run in runs for name in folders(run)} | {leaving.run_key for leaving in let_go}
-        if config.get("sweeps", True):  # submissions of a program that goes on have files of which nothing is known yet
-            blobs.sweep(known.__contains__)
+        _sweep(scheduler, blobs, let_go, removes=config.get("sweeps", True))
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
         recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn}
-        worker_config = {
-            "blobs": folder.blobs_path,
-            "fsync": config["durability"] == "fsync",
-            "node_type_names": names,
-            "main": config.get("main"),
-        }
+        fsync, main = config["durability"] == "fsync", config.get("main")
+        worker_config = {"blobs": folder.blobs_path, "fsync": fsync, "node_type_names": names, "main": main}
         _settle_memory()
         loop = uvloop.new_event_loop()
         asyncio.set_event_loop(loop)
@@ -153,6 +146,17 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
             return 1
         leftovers.let_go(folder.path)
     return 0
+
+
+def _sweep(scheduler: Scheduler, blobs: BlobStore, let_go: list[Leaving], *, removes: bool) -> None:
+    """Remove files that no run has; where `removes` is false there may be submissions, of a program that goes on, with
+    files of which we do not know yet. Of what was let go of, the files stay whose id was used again."""
+    runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
+    known = {name for run in runs for name in folders(run)}
+    let_go[:] = [leaving for leaving in let_go if leaving.run_key not in known]
+    if removes:
+        known |= {leaving.run_key for leaving in let_go}
+        blobs.sweep(known.__contains__)
 
 
 def _wait(replay: Replay, let_go: list[Leaving], now_ns: int, run: Run, ended_ns: int | None) -> None:

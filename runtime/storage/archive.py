@@ -5,7 +5,7 @@
     part(run, col, at, digest, packed, body)        its columns in chunks, as `actors.saved` makes them: no row per task
     going(run)                                      its row is gone, its parts go step by step (`archive_trim`)
     leaving(name)                                   large values that nothing refers to any more, to be removed
-    forgotten(run)                                  deleted by hand before it came here: it does not come
+    forgotten(run, there)                           deleted by hand, from here or before it came: it does not come
 
 Large values are hard links in the folder `archive/`, by the names that they have in `blobs/`. Tables: `archive_rows`.
 
@@ -36,10 +36,10 @@ from actors.archived import ArchivedRun, ArchiveRule
 from actors.protocol.errors import ArchiveUnusable, NewerFormat
 from actors.saved import SavedPart
 from runtime.storage.archive_rows import COLUMNS, PLAIN, SCHEMA, SELECT, ArchiveEntry, digest_of, run_of
+from runtime.storage.folder import ARCHIVE_NAME
 from runtime.storage.packing import Packer, PackingBroken
 from runtime.storage.sqlite_file import connect, copied, explain, needs_copy
 
-ARCHIVE_NAME: Final = "archive.db"
 ARCHIVE_FORMAT: Final = 1
 PAGE_ROWS: Final = 500
 
@@ -59,6 +59,7 @@ class ArchiveFile:
         self._database = database
         self._packer = Packer()
         self._copy = copy
+        self._passed: list[int] = []
 
     @classmethod
     def read(cls, folder: str, uuid: UUID) -> Self | None:
@@ -169,7 +170,7 @@ class ArchiveFile:
                     content = self._packer.unpack(packed, body)
                     sound = self._digest(no, column, at, content) == digest
                 except (PackingBroken, TypeError) as broken:
-                    raise ArchiveUnusable(f"{self.path} is damaged: {broken}") from broken
+                    raise ArchiveUnusable(f"{self.path} is damaged: {column!r} of run {no}: {broken}") from broken
                 if not sound:
                     raise ArchiveUnusable(f"{self.path} is damaged: column {column!r} of run {no} at {at}")
                 total.update(digest)
@@ -203,20 +204,23 @@ class ArchiveFile:
     # --- writing --------------------------------------------------------------------------------------------------
 
     def put(self, entries: Iterable[ArchiveEntry]) -> int:
-        """Put runs, in one transaction; those that are there are replaced. Returns bytes, as they are stored.
+        """Put runs, in one transaction; those that are there are replaced, those that were forgotten are passed over.
+        Returns bytes, as they are stored.
 
         Raises:
             DiskFull: There is no room. ArchiveUnusable, StateFolderError: SQLite refuses.
         """
         with self.transaction() as database:
-            return sum(self._put(database, entry) for entry in entries)
+            gone = self.forgotten()
+            return sum((self._pass_over if entry.run.no in gone else self._put)(database, entry) for entry in entries)
 
-    def settle(self, lsn: int, rule: ArchiveRule, passed: Iterable[int] = ()) -> None:
-        """All runs up to this record are here, and stay by this rule from now on; those that were `forgotten` and have
-        passed will not be asked for again."""
+    def settle(self, lsn: int, rule: ArchiveRule) -> None:
+        """All runs up to this record are here, and stay by this rule from now on. Those that were forgotten and would
+        have come have passed by then, and those that were here do not come again."""
         with self.transaction() as database:
             self._obey(database, rule)
-            database.executemany("DELETE FROM forgotten WHERE run = ?", [(no,) for no in passed])
+            database.execute("DELETE FROM forgotten WHERE there")
+            database.executemany("DELETE FROM forgotten WHERE run = ?", [(no,) for no in self._passed])
             database.execute("UPDATE meta SET value = ? WHERE name = 'lsn'", (lsn,))
         self.lsn = lsn
 
@@ -226,15 +230,14 @@ class ArchiveFile:
             self._obey(database, rule)
 
     def forgotten(self) -> set[int]:
-        """Numbers of runs that were deleted by hand before they came here."""
+        """Numbers of runs that were deleted by hand, and might still come."""
         return {no for (no,) in self._rows("SELECT run FROM forgotten")}
 
     def forget(self, no: int) -> bool:
-        """Delete a run now, or keep it from coming. False: it was not here."""
+        """Delete a run now, and keep it from coming again. False: it was not here."""
         with self.transaction() as database:
             there = self.let_go(database, [no]) > 0
-            if not there:
-                database.execute("INSERT OR IGNORE INTO forgotten VALUES (?)", (no,))
+            database.execute(f"INSERT OR {'REPLACE' if there else 'IGNORE'} INTO forgotten VALUES (?, ?)", (no, there))
             return there
 
     @staticmethod
@@ -328,6 +331,11 @@ class ArchiveFile:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             _explain(self.path, error)
+
+    def _pass_over(self, database: sqlite3.Connection, entry: ArchiveEntry) -> int:
+        self._passed.append(entry.run.no)
+        database.executemany("INSERT OR IGNORE INTO leaving VALUES (?)", [(name,) for name in entry.blobs])
+        return 0
 
     def _put(self, database: sqlite3.Connection, entry: ArchiveEntry) -> int:
         no, size, total, rows = entry.run.no, 0, self._total(), []

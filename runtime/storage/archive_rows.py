@@ -32,7 +32,7 @@ SCHEMA: Final = (
     )""",
     "CREATE TABLE going(run INTEGER PRIMARY KEY)",
     "CREATE TABLE leaving(name TEXT PRIMARY KEY)",
-    "CREATE TABLE forgotten(run INTEGER PRIMARY KEY)",
+    "CREATE TABLE forgotten(run INTEGER PRIMARY KEY, there INTEGER)",
 )
 
 

@@ -9,7 +9,8 @@ folds the same records and puts the same runs. Records up to `ArchiveFile.lsn` h
 Large values are linked, not copied, where the file system can: the engine removes its own names of them when it has
 heard of the checkpoint (`runtime.host.leaving_files`).
 
-A damaged archive is set aside and begun anew: nothing may keep the log from being cut for ever.
+A damaged archive is set aside and begun anew: nothing may keep the log from being cut for ever. The file is made when
+the first run comes.
 
 Concurrency: one at a time, in the process that takes the checkpoint.
 """
@@ -20,6 +21,7 @@ import errno
 import os
 import shutil
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Self
 
 from actors.archived import ArchiveRule, archived_run
@@ -31,11 +33,11 @@ from actors.saved import SavedPart
 from actors.saved_run import save_run
 from runtime.mail.blobs import BlobStore
 from runtime.mail.references import BlobRef, blobs_in
-from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
+from runtime.storage.archive import ArchiveFile
 from runtime.storage.archive_rows import ArchiveEntry
 from runtime.storage.contents import stored_values
 from runtime.storage.files import Files
-from runtime.storage.folder import StateFolder
+from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 from runtime.storage.resume import DAMAGED
 
 BATCH_RUNS: Final = 512
@@ -64,9 +66,8 @@ class Archiver:
         self._store = BlobStore(folder.blobs_path, fsync=False)
         self._folder = folder.path
         self._place = folder.archived_blobs_path
-        self._archive = _opened(folder)
-        self._forgotten = self._archive.forgotten()
-        self._passed: list[int] = []
+        self._open = partial(_opened, folder)
+        self._archive = self._open() if os.path.exists(os.path.join(folder.path, ARCHIVE_NAME)) else None
         self._waiting: list[ArchiveEntry] = []
         self._waiting_bytes = 0
         self._linked: set[str] = set()
@@ -81,14 +82,18 @@ class Archiver:
             DiskFull, ArchiveUnusable, StateFolderError, OSError: It cannot be; the checkpoint must not be taken.
         """
         self._put()
-        if lsn > self._archive.lsn:
-            self._archive.settle(lsn, self._rule, self._passed)
-        return self._archive.due_ns(self._rule.bytes_max)
+        archive = self._archive
+        if archive is None:
+            return None
+        if lsn > archive.lsn:
+            archive.settle(lsn, self._rule)
+        return archive.due_ns(self._rule.bytes_max)
 
     def close(self) -> None:
         """Close the archive."""
         self._replay.let_go = None
-        self._archive.close()
+        if self._archive is not None:
+            self._archive.close()
 
     def __enter__(self) -> Self:
         return self
@@ -97,10 +102,7 @@ class Archiver:
         self.close()
 
     def _take(self, run: Run, ended_ns: int | None) -> None:
-        if self._replay.scheduler.lsn <= self._archive.lsn:
-            return
-        if run.no in self._forgotten:
-            self._passed.append(run.no)
+        if self._archive is not None and self._replay.scheduler.lsn <= self._archive.lsn:
             return
         row = archived_run(run, ended_ns)
         expires_ns = self._rule.expires_ns(row)
@@ -119,6 +121,7 @@ class Archiver:
                 self._files.sync_folder(folder)
         self._linked.clear()
         if self._waiting:
+            self._archive = self._archive or self._open()
             self.bytes += self._archive.put(self._waiting)
             self._waiting, self._waiting_bytes = [], 0
 

@@ -59,6 +59,7 @@ BLOBS_NAME: Final = "blobs"
 _LOG_NAME: Final = re.compile(r"log(-[1-9][0-9]*)?")
 """Names of log folders: that of a new folder, and those that a `reshard` makes."""
 ARCHIVED_BLOBS_NAME: Final = "archive"
+ARCHIVE_NAME: Final = "archive.db"
 _OWN_NAMES: Final = frozenset({IDENTITY_NAME + ASIDE, LOCK_NAME, LOG_NAME, BLOBS_NAME})
 _HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 """What a fresh file system or the desktop puts into a new folder."""

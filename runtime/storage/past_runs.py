@@ -32,9 +32,9 @@ from actors.saved import SavedPart
 from actors.saved_run import load_run, save_run
 from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
-from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
+from runtime.storage.archive import ArchiveFile
 from runtime.storage.files import DiskFiles
-from runtime.storage.folder import StateFolder
+from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 from runtime.storage.reader import read_log
 from runtime.storage.recovery import replay_of_all
 from runtime.storage.resume import first_lsn, resume_live

@@ -16,9 +16,9 @@ from actors.protocol.words import counted
 from actors.run import Run
 from runtime.mail.blobs import BlobStore
 from runtime.mail.references import BlobRef, blobs_in
-from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
+from runtime.storage.archive import ArchiveFile
 from runtime.storage.contents import stored_values
-from runtime.storage.folder import StateFolder
+from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 from runtime.storage.past_runs import core_of
 from runtime.storage.resume import DAMAGED
 
@@ -56,7 +56,7 @@ def verify_archive(path: str | os.PathLike[str]) -> ArchiveFinding:
             if archive is None:
                 return ArchiveFinding(notes=notes)
             with archive:
-                problems = _problems(archive, BlobStore(folder.blobs_path, False, folder.archived_blobs_path))
+                problems = _problems(archive, BlobStore(folder.archived_blobs_path, fsync=False))
                 runs, nodes, size = archive.totals()
                 return ArchiveFinding(runs, nodes, size, archive.lsn, tuple(problems), notes)
         except ArchiveUnusable as damaged:

@@ -17,8 +17,8 @@ import pytest
 
 from runtime import AsyncRuntime, Flow, NodeType, Retention, RunState, Runtime, export_runs, import_runs
 from runtime.errors import ArchiveUnusable, MissingNode, RunNotEnded, TaskFailed, UnknownRun
-from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
-from runtime.storage.folder import StateFolder
+from runtime.storage.archive import ArchiveFile
+from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 from tests.scenarios import handlers, handlers_payloads
 from tests.scenarios.processes import OwnFamily, kill, send
 from tests.scenarios.waiting import until
@@ -262,8 +262,17 @@ def test_a_run_is_forgotten_by_hand_wherever_it_is(state_dir: Path) -> None:
         until_archived(rt, "last")
         listed = {run.run_id for run in rt.runs()}
         assert not listed & {"archived", "let-go", "remembered"}
+        command = [sys.executable, "-m", "runtime", "forget", str(state_dir)]
+        for name in ("last", rt.submit(a_flow(), run_id="memory").run_id):
+            rt.handle(name).wait(30)
+            said = subprocess.run([*command, name], capture_output=True, check=True).stdout
+            assert said.decode().split() == ["forgot", "run", name]
+        rt.submit(a_flow(), run_id="left").wait(30)
+        until_archived(rt, "left")
     with opened(state_dir) as rt:
-        assert not {run.run_id for run in rt.runs()} & {"archived", "let-go", "remembered"}
+        assert not {run.run_id for run in rt.runs()} & {"archived", "let-go", "remembered", "last", "memory"}
+    assert subprocess.run([*command, "left"], capture_output=True, check=False).returncode == 0
+    assert b"MS121" in subprocess.run([*command, "left"], capture_output=True, check=False).stderr
 
 
 def test_export_takes_archived_runs_where_it_is_asked_to(state_dir: Path, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def refused(rig: Rig, key: str) -> str:
 
 def test_what_cannot_be_forgotten() -> None:
     rig = Rig()
-    rig.submit(2)
+    rig.submit(1)
     assert refused(rig, "s-9") == "MS121"
     assert refused(rig, "s-1") == "MS127"
     assert refused(finished(2), "s-2") == "MS113", "one task of two"

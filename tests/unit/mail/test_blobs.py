@@ -192,3 +192,24 @@ def test_the_limit_is_per_value(store: BlobStore, monkeypatch: pytest.MonkeyPatc
     assert refused.value.too_large
     spill.begin()
     spill.write("x", [b"123"])
+
+
+def test_what_is_not_there_is_looked_for_in_another_folder(tmp_path: Path) -> None:
+    archived = BlobStore(tmp_path / "archive", fsync=False)
+    store = BlobStore(tmp_path / "blobs", fsync=False, also=archived.folder)
+    name, own = archived.write("old", "bytes", [b"old"]), store.write("new", "bytes", [b"new"])
+    assert (bytes(store.open(name)), bytes(store.open(own))) == (b"old", b"new")
+    for nowhere in ("old/x", "none/x"):
+        with pytest.raises(PayloadUnreadable):
+            store.open(nowhere)
+
+
+def test_of_a_folder_only_older_files_go(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path / "blobs", fsync=False)
+    old, new = (store.path(store.write("run", "bytes", [b"x"])) for _ in range(2))
+    os.utime(old, ns=(1, 1))
+    store.remove_run("run", before_ns=2)
+    assert (old.exists(), new.exists()) == (False, True)
+    store.remove_run("run", before_ns=1 << 62)
+    assert not new.parent.exists()
+    store.remove_run("run", before_ns=1 << 62)

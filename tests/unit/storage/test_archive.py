@@ -14,8 +14,9 @@ from actors.protocol.errors import ArchiveUnusable, DiskFull, MainspringError, N
 from actors.saved import SavedPart
 from runtime.storage import archive as module
 from runtime.storage import sqlite_file
-from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
+from runtime.storage.archive import ArchiveFile
 from runtime.storage.archive_rows import ArchiveEntry
+from runtime.storage.folder import ARCHIVE_NAME
 
 OWN = UUID(int=5)
 DAY = 86_400 * 10**9
@@ -152,17 +153,21 @@ def test_a_new_rule_holds_for_what_is_there(made: Path) -> None:
         assert len(list(archive.summaries())) == 3
 
 
-def test_what_is_forgotten_by_hand_is_gone_at_once(made: Path) -> None:
+def test_what_is_forgotten_by_hand_is_gone_at_once_and_does_not_come_again(made: Path) -> None:
     with ArchiveFile.write(str(made), OWN) as archive:
         assert archive.forget(3)
         assert not archive.forget(3)
         assert not archive.forget(99)
-        assert archive.forgotten() == {3, 99}
-        archive.settle(5, ArchiveRule(DAY), [99])
-        assert archive.forgotten() == {3}
+        assert not archive.forget(98)
+        assert archive.forgotten() == {3, 98, 99}
+        archive.put([entry(3), entry(99, blobs=("s-99/a",)), entry(4)])
+        assert archive.run(3) == archive.run(99) == []
+        archive.settle(5, ArchiveRule(DAY))
+        assert archive.forgotten() == {98}, "the others have passed"
+        with archive.transaction() as database:
+            assert ("s-99/a",) in database.execute("SELECT name FROM leaving").fetchall()
     with opened(made) as archive:
-        assert [run.no for run in archive.summaries()] == [2, 1]
-        assert archive.run(3) == []
+        assert [run.no for run in archive.summaries()] == [4, 2, 1]
 
 
 @pytest.mark.parametrize(

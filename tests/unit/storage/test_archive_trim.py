@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from actors.archived import ArchiveRule
 from actors.saved import SavedPart
 from runtime.storage import archive_trim as module
-from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
+from runtime.storage.archive import ArchiveFile
 from runtime.storage.archive_rows import ArchiveEntry
 from runtime.storage.archive_trim import Trimmer
+from runtime.storage.folder import ARCHIVE_NAME
 from tests.unit.storage.test_archive import OWN, opened, row
 
 

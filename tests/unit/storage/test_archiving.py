@@ -19,9 +19,9 @@ from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.mail.plain import EXTENSION
 from runtime.storage import archiving as module
-from runtime.storage.archive import ARCHIVE_NAME, ArchiveFile
+from runtime.storage.archive import ArchiveFile
 from runtime.storage.checkpoint import CheckpointFile
-from runtime.storage.folder import StateFolder
+from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 from runtime.storage.resume import DAMAGED
 from runtime.storage.segment import SegmentInfo
 from runtime.storage.take import Taken, take_checkpoint
@@ -60,6 +60,8 @@ def archive_of(path: Path) -> ArchiveFile:
 
 
 def numbers(path: Path) -> list[int]:
+    if not (path / ARCHIVE_NAME).exists():
+        return []
     with archive_of(path) as archive:
         return sorted(run.no for run in archive.summaries())
 
@@ -118,6 +120,11 @@ def test_without_a_rule_there_is_no_archive(tmp_path: Path, segments: tuple[Segm
 def test_what_would_go_at_once_does_not_come(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
     take(tmp_path, segments[-1], ArchiveRule(10**9, {"state:failed": None}))
     assert numbers(tmp_path) == []
+
+
+def test_no_file_is_made_before_the_first_run_comes(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    take(tmp_path, segments[1])
+    assert not (tmp_path / ARCHIVE_NAME).exists()
 
 
 def test_many_come_in_several_transactions(
