@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from runtime.scheduling import SchedulingStatus as SchedulingStatus
     from runtime.scheduling import Share as Share
     from runtime.storage.history import history as history
+    from runtime.storage.reshard import ReshardReport as ReshardReport
+    from runtime.storage.reshard import reshard as reshard
     from runtime.storage.transfer import Transfer as Transfer
     from runtime.storage.transfer import export_runs as export_runs
     from runtime.storage.transfer import import_runs as import_runs
@@ -88,6 +90,7 @@ __all__ = [
     "NodeType",
     "Priority",
     "Rate",
+    "ReshardReport",
     "Retention",
     "Retry",
     "RetryBudget",
@@ -111,6 +114,7 @@ __all__ = [
     "export_runs",
     "history",
     "import_runs",
+    "reshard",
     "upcast",
     "versioned",
 ]
@@ -136,6 +140,7 @@ _HOME: Final = {
     "NodeType": "runtime.config",
     "Priority": "runtime.config",
     "Rate": "runtime.scheduling",
+    "ReshardReport": "runtime.storage.reshard",
     "Retention": "runtime.config",
     "Retry": "runtime.config",
     "RetryBudget": "runtime.protection",
@@ -158,6 +163,7 @@ _HOME: Final = {
     "history": "runtime.storage.history",
     "export_runs": "runtime.storage.transfer",
     "import_runs": "runtime.storage.transfer",
+    "reshard": "runtime.storage.reshard",
     "upcast": "runtime.mail.versions",
     "versioned": "runtime.mail.versions",
 }

@@ -100,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
         options.epilog = KEPT
         options.set_defaults(command=command)
     _add_transfer(commands)
+    _add_reshard(commands)
     _add_events(commands)
     _add_control(commands)
     add_operations(commands)
@@ -119,6 +120,18 @@ def _add_transfer(commands: Any) -> None:
     options.add_argument("--input", type=Path, metavar="FILE", help="the export; else standard input")
     options.epilog = "All runs of the file are entered, or none. Unfinished ones go on when the folder is opened."
     options.set_defaults(command=_import)
+
+
+def _add_reshard(commands: Any) -> None:
+    text = "move the log into another number of shards"
+    options = commands.add_parser("reshard", help=text, description=f"{text[0].upper()}{text[1:]}.")
+    options.add_argument("state", type=Path, metavar="STATE", help="state folder that nobody has open")
+    options.add_argument("shards", type=int, metavar="N", help=f"1 to {limits.LOG_SHARDS_MAX}; 1: a log in one piece")
+    options.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    options.epilog = (
+        "Whenever it is killed, the folder has the old log or the new one; the same command again tidies up."
+    )
+    options.set_defaults(command=_reshard)
 
 
 def _add_events(commands: Any) -> None:
@@ -276,6 +289,12 @@ def _import(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.transfer import import_from  # lazy: each command loads what it needs
 
     return import_from(arguments.state, arguments.input, console)
+
+
+def _reshard(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli.reshard import reshard_log  # lazy: each command loads what it needs
+
+    return reshard_log(arguments.state, arguments.shards, console, as_json=arguments.json)
 
 
 def _events(arguments: argparse.Namespace, console: Console) -> Exit:

@@ -100,6 +100,7 @@ class StateFolder:
         self.created = str(identity.get("created", ""))
         self.log_name, self.log_shards = _log_of(identity)
         self._lock_fd = lock_fd
+        self._identity = identity
 
     @classmethod
     def open(
@@ -176,6 +177,13 @@ class StateFolder:
     def blobs_path(self) -> str:
         """Folder of the large payloads."""
         return os.path.join(self.path, BLOBS_NAME)
+
+    def move_log(self, name: str, shards: int, files: Files) -> None:
+        """Have the log in another folder from now on. Needs ownership. A crash leaves the old one or the new one."""
+        if not self.owner:
+            raise StateFolderError(f"state folder {self.path} is only read")
+        self._identity = write_identity(self.path, files, self._identity, name, shards)
+        self.log_name, self.log_shards = _log_of(self._identity)
 
     def owner_pid(self) -> int | None:
         """Pid of the process that holds the lock now, as it named itself; None when nobody does."""
@@ -287,6 +295,16 @@ def write_identity(name: str, files: Files, identity: dict[str, Any], log_name: 
     identity = {**kept, "format": 1 if plain else FORMAT_VERSION, **log}
     write_whole(files, name, IDENTITY_NAME, json.dumps(identity, indent=1).encode() + b"\n")
     return identity
+
+
+def is_log_name(name: str) -> bool:
+    """Whether this is the name of a log's folder, in use or not."""
+    return _LOG_NAME.fullmatch(name) is not None
+
+
+def next_log_name(name: str) -> str:
+    """What the folder of a log is called that takes the place of this one."""
+    return f"{LOG_NAME}-{int(name.partition('-')[2] or 1) + 1}"
 
 
 def _log_of(identity: dict[str, Any]) -> tuple[str, int]:

@@ -355,9 +355,8 @@ def open_log(
     report: RecoveryReport,
     *,
     segment_bytes: int = limits.SEGMENT_BYTES,
-    syncs: Syncs | None = None,
+    first_no: int = 1,
 ) -> LogWriting:
     """The writer of a log, in one piece or in shards. Arguments and faults as `LogWriter`."""
-    if place.shards == 1:
-        return LogWriter(place, files, report, segment_bytes=segment_bytes)
-    return ShardedWriter(place, files, report, segment_bytes=segment_bytes, syncs=syncs)
+    kind = LogWriter if place.shards == 1 else ShardedWriter
+    return kind(place, files, report, segment_bytes=segment_bytes, first_no=first_no)

@@ -15,7 +15,7 @@ from actors.protocol.errors import LogCorrupt
 from actors.protocol.records import RecordType
 from actors.protocol.words import counted
 from runtime.storage.files import ASIDE, DiskFiles, Files
-from runtime.storage.folder import StateFolder
+from runtime.storage.folder import StateFolder, is_log_name
 from runtime.storage.reader import LogReader, read_log
 from runtime.storage.report import RecoveryReport
 from runtime.storage.salvage_shards import DAMAGED
@@ -89,11 +89,18 @@ def verify(path: str | os.PathLike[str], *, files: Files | None = None) -> Verif
             created=folder.created,
             sound=not problems,
             problems=tuple(problems),
-            notes=(*_notes(place, files, log, types), *checkpoint.notes),
+            notes=(*_notes(place, files, log, types), *_other_logs(folder, files), *checkpoint.notes),
             record_types={_KNOWN_TYPES.get(type_, f"type {type_}"): count for type_, count in sorted(types.items())},
             log=log,
             checkpoint_lsn=checkpoint.lsn,
         )
+
+
+def _other_logs(folder: StateFolder, files: Files) -> list[str]:
+    """Logs that are not in use."""
+    others = [name for name in sorted(files.list(folder.path)) if is_log_name(name) and name != folder.log_name]
+    again = f"`reshard STATE {folder.log_shards}` removes it"
+    return [f"{name}/: a log that is not in use, left over when it was moved; {again}" for name in others]
 
 
 def _walk(reader: LogReader) -> tuple[Counter[int], LogCorrupt | None]:

@@ -57,6 +57,7 @@ class LogWriter:
         files: The seam to the disk.
         report: From reading this log to its end just before.
         segment_bytes: A segment is closed when it is larger.
+        first_no: Number of the first segment of a new log.
 
     Raises:
         DiskFull: No space to begin the first segment; nothing is left behind but an unused file.
@@ -65,7 +66,13 @@ class LogWriter:
     """
 
     def __init__(
-        self, place: LogPlace, files: Files, report: RecoveryReport, *, segment_bytes: int = limits.SEGMENT_BYTES
+        self,
+        place: LogPlace,
+        files: Files,
+        report: RecoveryReport,
+        *,
+        segment_bytes: int = limits.SEGMENT_BYTES,
+        first_no: int = 1,
     ) -> None:
         self._place = place
         self._files = files
@@ -86,7 +93,7 @@ class LogWriter:
             self._active = report.segments[-1]
             self._file = self._continue(self._active)
         else:
-            self._active, self._file = self._begin_segment(1)
+            self._active, self._file = self._begin_segment(first_no)
 
     def write(self, records: Sequence[Record], *, sync: bool) -> None:
         """Append a batch; with `sync` return when it is durable.
