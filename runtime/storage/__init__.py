@@ -5,6 +5,9 @@ Read in this order: `files` (the seam to the disk), `segment` (the byte layout),
 (recovery), `salvage` (a damaged log made whole again), `folder` (identity and ownership), `checkpoint` (the state in a
 file), `resume` (where a recovery begins), `take` (the next checkpoint), `verify` (its bytes).
 
+A log in shards: `merge` (how several files are read as one, and where the log ends then), `sharded_wal` (the writer),
+`sharded_tail`, `salvage_shards`, `reshard` (another number of shards). `read_log`, `open_log`, `open_tail` take either.
+
 What stands above that seam, and reads payloads with the actors' own code: `recovery` (a folder read only), `sieve`
 (what of a damaged log fits), `contents` (the check of records and blobs), `rescue` (salvage into a new folder),
 `transfer` (export and import).

@@ -200,13 +200,14 @@ class MergedSegment:
 
     # --- the files ------------------------------------------------------------------------------------------------
 
-    def _read(self) -> Iterator[tuple[bytes, int]]:
+    def _read(self) -> list[tuple[bytes, int]]:
         """Each shard's file, and its size before any was read."""
         paths = [f"{place.folder}/{segment_name(self.no)}" for place in self._places]
         try:
             sizes = [self._size(path) for path in paths]
-            for path, size in zip(paths, sizes, strict=True):
-                yield (b"", 0) if size is None else (self._files.read(path), size)
+            there = [path for path, size in zip(paths, sizes, strict=True) if size is not None]
+            data: dict[str, bytes] = dict(zip(there, self._files.read_together(there), strict=True))
+            return [(data.get(path, b""), size or 0) for path, size in zip(paths, sizes, strict=True)]
         except FileNotFoundError:
             if not self._is_there(paths[0]):
                 raise

@@ -84,6 +84,15 @@ def test_create_replaces(place: Place) -> None:
     assert place.files.list(place.folder) == ["a"]
 
 
+def test_several_files_are_read_in_their_order_and_none_may_be_missing(place: Place) -> None:
+    for name in "abc":
+        place.put(name, name.encode() * 5)
+    assert place.files.read_together([place.path(name) for name in "cab"]) == [b"ccccc", b"aaaaa", b"bbbbb"]
+    assert place.files.read_together([]) == []
+    with pytest.raises(FileNotFoundError):
+        place.files.read_together([place.path("a"), place.path("missing")])
+
+
 def test_a_part_can_be_read(place: Place) -> None:
     place.put("a", b"0123456789")
     assert place.files.read(place.path("a"), 4) == b"0123"

@@ -231,6 +231,9 @@ class FakeDisk:
         data = self._inode(path).data
         return bytes(data) if size < 0 else bytes(data[:size])
 
+    def read_together(self, paths: Sequence[str]) -> list[bytes]:
+        return [self.read(path) for path in paths]
+
     def size(self, path: str) -> int:
         return len(self._inode(path).data)
 

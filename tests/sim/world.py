@@ -10,6 +10,7 @@ go), at any moment; then it recovers and the session asks again for what it does
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -27,7 +28,9 @@ from actors.replay import Replay
 from actors.scheduler import Scheduler
 from actors.schedules import SESSION
 from runtime.host.calendar import ZoneCalendar
+from runtime.storage.report import RecoveryReport
 from runtime.storage.segment import LogPlace
+from runtime.storage.sharded_wal import LogWriting, ShardedWriter
 from runtime.storage.wal import LogWriter
 from tests.sim.checkpointing import SimCheckpoints
 from tests.sim.clock import Clock, Queue
@@ -37,6 +40,7 @@ from tests.sim.scaling import Adviser, check_sizes, elasticity
 from tests.sim.shown import Shown
 from tests.sim.user import User
 from tests.sim.workers import Chances, FakeWorker, Lease
+from tests.unit.storage.shards import AnyOrder
 
 PLACE = LogPlace("/log", UUID(int=7))
 SEGMENT_BYTES = 4_000
@@ -64,14 +68,17 @@ def guards(seed: int, name: str) -> dict[str, Any]:
 
 
 class World:
-    """See the module. `run` ends when all that was submitted has ended, or raises."""
+    """See the module. `run` ends when all that was submitted has ended, or raises. Its log may lie in shards."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, shards: int = 1) -> None:
         self.seed = seed
         self.random = random = Random(seed)
         self.clock = Clock(random)
         self.disk = FakeDisk(seed)
         self.disk.make_folder("/log")
+        self.place = replace(PLACE, shards=shards)
+        for part in self.place.parts():
+            self.disk.make_folder(part.folder)
         self.durability = random.choice(("fsync", "fsync", "os"))
         self._may_be_empty = seed % 5 == 3
         self.node_types = [self._node_type("default", "process"), self._node_type("io", "process")]
@@ -94,9 +101,9 @@ class World:
         self._meddling = Random(f"meddling {seed}")
         self.wave_edges_max = (1, 2, 5, limits.WAVE_EDGES_MAX)[seed % 4]
         self.incarnation = 0
-        self.checkpoints = SimCheckpoints(seed, PLACE, [n["name"] for n in self.node_types])
+        self.checkpoints = SimCheckpoints(seed, self.place, [n["name"] for n in self.node_types])
         self._pending_write: tuple[Any, bool] | None = None
-        self._writer: LogWriter | None = None
+        self._writer: LogWriting | None = None
 
     def _node_type(self, name: str, mode: str) -> dict[str, Any]:
         low = self.random.choice((1, 2))
@@ -153,7 +160,7 @@ class World:
         scheduler.schedules.calendar = ZoneCalendar()
         replay = Replay(scheduler)
         report = self.checkpoints.resume(replay, self.disk)
-        self._writer = LogWriter(PLACE, self.disk, report, segment_bytes=SEGMENT_BYTES)
+        self._writer = self._open_log(report)
         segments = self._writer.segments()
         closed = tuple((s.last_lsn, s.bytes) for s in segments[:-1])
         persister = Persister(
@@ -173,6 +180,12 @@ class World:
         self._from_user = Queue(self.clock, self.receive)
         self._do(self.core.start(effects, self.clock.now_ns, self.clock.wall_ns))
         self.user.connect(self._from_user)
+
+    def _open_log(self, report: RecoveryReport) -> LogWriting:
+        if self.place.shards == 1:
+            return LogWriter(self.place, self.disk, report, segment_bytes=SEGMENT_BYTES)
+        order = AnyOrder(self.disk.random)
+        return ShardedWriter(self.place, self.disk, report, segment_bytes=SEGMENT_BYTES, syncs=order)
 
     def kill_engine(self) -> None:
         """SIGKILL, or the power goes; workers die with it; what is in the user's ring is still read."""

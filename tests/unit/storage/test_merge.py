@@ -163,6 +163,9 @@ class Racing:
             self.writer.write(records, sync=True)
             self.written += records
 
+    def read_together(self, paths: list[str]) -> list[bytes]:
+        return [self.read(path) for path in paths]
+
     def read(self, path: str, size: int = -1) -> bytes:
         found = self._disk.read(path, size)
         self.more()

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,7 +28,7 @@ from runtime.storage.salvage import mend_log
 from runtime.storage.sharded_tail import open_tail
 from runtime.storage.sharded_wal import open_log
 from runtime.storage.verify import verify
-from tests.unit.storage.shards import records_from
+from tests.unit.storage.shards import new_disk, place_of, records_from, recover
 
 
 def content(state: Path) -> tuple[list[Record], RecoveryReport]:
@@ -181,6 +182,23 @@ def test_a_kill_at_any_step_leaves_one_whole_log(shards: int, to: int, tmp_path:
         assert content(shot)[0] == before
         assert len([name for name in os.listdir(shot) if name.startswith("log")]) == 1
     assert lies_in == {shards, to}
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_all_of_it_is_durable_before_the_switch(shards: int) -> None:
+    random, disk = Random(4), new_disk(4, shards)
+    place = place_of(shards)
+    writer = open_log(place, disk, recover(disk, place)[1], segment_bytes=4000)
+    records = records_from(1, 90, random)
+    for start in range(0, 90, 9):
+        writer.write(records[start : start + 9], sync=False)
+    writer.close()
+    to = replace(place, folder="/log-2", shards=2)
+    for path in (to.folder, *(part.folder for part in to.parts())):
+        disk.make_folder(path)
+    module._copy(place, to, disk)
+    for outcome in range(20):
+        assert recover(disk.after_power_cut(outcome), to)[0] == records
 
 
 def test_a_leftover_is_told_and_removed(tmp_path: Path) -> None:
