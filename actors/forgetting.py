@@ -14,7 +14,8 @@ import orjson
 
 from actors import once
 from actors.protocol import effects as fx
-from actors.protocol.errors import MissingNode, RunNotEnded, UnknownRun
+from actors.protocol.archive_errors import RunNotEnded
+from actors.protocol.errors import MissingNode, UnknownRun
 from actors.protocol.records import RecordType
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from actors.protocol.archive_errors import ArchiveUnusable, RunNotEnded
 from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, ControlSignal, SkipNode, WaitsForCalls
 from actors.protocol.errors import (
-    ArchiveUnusable,
     BreakerOpen,
     CallerError,
     CheckpointUnusable,
@@ -46,7 +46,6 @@ from actors.protocol.errors import (
     ProtocolError,
     QueueFull,
     RunBeingCancelled,
-    RunNotEnded,
     RuntimeClosed,
     StateFolderError,
     StateFolderInUse,

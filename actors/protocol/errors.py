@@ -193,13 +193,6 @@ class TooManyKeys(CallerError):
     hint = "use shorter windows; the limit is limits.KEYS_MAX"
 
 
-class RunNotEnded(CallerError):
-    """What is asked for is done with runs that have ended."""
-
-    code = "MS127"
-    hint = "wait for the end of the run, or cancel it, then ask again"
-
-
 class RunBeingCancelled(CallerError):
     """Nodes of a run cannot go again while others are still being stopped."""
 
@@ -374,13 +367,6 @@ class CheckpointUnusable(EnvironmentFault):
 
     code = "MS211"
     hint = "restore the folder from a copy; salvage=True opens what can be read, and what the checkpoint held is lost"
-
-
-class ArchiveUnusable(EnvironmentFault):
-    """The archive of finished runs is damaged, or belongs to another folder. Nothing else depends on it."""
-
-    code = "MS212"
-    hint = "restore archive.db from a copy, or delete it: the runs in it are lost, everything else is as it was"
 
 
 # --- bug --------------------------------------------------------------------------------------------------------

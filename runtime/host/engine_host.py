@@ -73,7 +73,7 @@ class EngineHost:
         self.showing = Showing(core, lambda due_ns: self._wake_at(fx.WakeAt(due_ns)))
         self.stopped = loop.create_future()
         self.turns, self._cores = 0, cores()
-        self._clock = WallClock()
+        self._clock, self._machine = WallClock(), MachineLook()
         self._face = Post(face)
         self._mail = FaceMail(self._face, blobs.open)
         self._starter = starter
@@ -88,7 +88,6 @@ class EngineHost:
         self._turn_asked = self._recheck_planned = False
         self._timer: asyncio.TimerHandle | None = None
         self._wake_ns = self._timer_ns = self._stopped_looked_ns = self._armed_ns = self._told_lsn = self._told_said = 0
-        self._machine = MachineLook()
         self._outputs = Outputs(core, self._workers)
         self.teller = Teller(self._face, recovery)
         self._leaving = leaving

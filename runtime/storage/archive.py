@@ -33,7 +33,8 @@ import orjson
 import xxhash
 
 from actors.archived import ArchivedRun, ArchiveRule
-from actors.protocol.errors import ArchiveUnusable, NewerFormat
+from actors.protocol.archive_errors import ArchiveUnusable
+from actors.protocol.errors import NewerFormat
 from actors.saved import SavedPart
 from runtime.storage.archive_rows import COLUMNS, PLAIN, SCHEMA, SELECT, ArchiveEntry, digest_of, run_of
 from runtime.storage.folder import ARCHIVE_NAME

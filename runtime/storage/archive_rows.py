@@ -9,7 +9,7 @@ import orjson
 import xxhash
 
 from actors.archived import ArchivedRun
-from actors.protocol.errors import ArchiveUnusable
+from actors.protocol.archive_errors import ArchiveUnusable
 from actors.saved import SavedPart
 
 PLAIN: Final = ArchivedRun._fields[:-1]

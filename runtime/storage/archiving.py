@@ -26,7 +26,8 @@ from typing import Any, Final, Self
 
 from actors.archived import ArchiveRule, archived_run
 from actors.once import folders
-from actors.protocol.errors import ArchiveUnusable, PayloadError
+from actors.protocol.archive_errors import ArchiveUnusable
+from actors.protocol.errors import PayloadError
 from actors.replay import Replay
 from actors.run import Run
 from actors.saved import SavedPart

@@ -24,7 +24,8 @@ from actors.archived import ArchivedRun, ArchiveRule, archived_run
 from actors.core import EngineCore
 from actors.persister import Persister
 from actors.protocol import messages as msg
-from actors.protocol.errors import ArchiveUnusable, MissingNode, ProtocolError
+from actors.protocol.archive_errors import ArchiveUnusable
+from actors.protocol.errors import MissingNode, ProtocolError
 from actors.protocol.records import RecordType
 from actors.replay import Replay
 from actors.run import Run

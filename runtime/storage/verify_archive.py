@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from actors.archived import ArchivedRun, archived_run
-from actors.protocol.errors import ArchiveUnusable, PayloadError
+from actors.protocol.archive_errors import ArchiveUnusable
+from actors.protocol.errors import PayloadError
 from actors.protocol.words import counted
 from actors.run import Run
 from runtime.mail.blobs import BlobStore

@@ -77,6 +77,7 @@ def test_control_signals_pass_through_except_exception() -> None:
 HOMES: Final = (
     "actors/protocol/control_signals.py",
     "actors/protocol/errors.py",
+    "actors/protocol/archive_errors.py",
     "actors/protocol/event_errors.py",
     "actors/protocol/query_errors.py",
 )

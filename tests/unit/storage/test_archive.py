@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 
 from actors.archived import ArchivedRun, ArchiveRule
-from actors.protocol.errors import ArchiveUnusable, DiskFull, MainspringError, NewerFormat, StateFolderError
+from actors.protocol.archive_errors import ArchiveUnusable
+from actors.protocol.errors import DiskFull, MainspringError, NewerFormat, StateFolderError
 from actors.saved import SavedPart
 from runtime.storage import archive as module
 from runtime.storage import sqlite_file

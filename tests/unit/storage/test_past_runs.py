@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from actors.archived import ArchiveRule
-from actors.protocol.errors import ArchiveUnusable, MissingNode
+from actors.protocol.archive_errors import ArchiveUnusable
+from actors.protocol.errors import MissingNode
 from actors.protocol.records import Record
 from runtime.storage import past_runs as module
 from runtime.storage.past_runs import PastRuns, core_of, stands_for
