@@ -109,7 +109,7 @@ def test_a_node_that_is_parked_waits_again(shown: Shown) -> None:
     shown.table.graph([[], []])
     shown.idle()
     assert shown.run().counts == (0, 0, 2, 0, 0, 0, 0)
-    shown.table.fail(shown.table.workers[0], 1, shown.table.place(1)[1], "no_handler")
+    shown.table.fail(shown.table.workers[0], 1, shown.table.place(1)[1], "no-handler")
     shown.idle()
     assert shown.run().counts == (0, 1, 1, 0, 0, 0, 0)
 
