@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from bench.micro import codec, graph, mail, primitives, queues
+from bench.micro import board, codec, graph, mail, primitives, queues
 from bench.micro.timing import Operation, table
 
 PARTS: Final[Mapping[str, Callable[[], Iterator[Operation]]]] = {
@@ -15,6 +15,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterator[Operation]]]] = {
     "mail": mail.operations,
     "graph": graph.operations,
     "queues": queues.operations,
+    "board": board.operations,
 }
 
 

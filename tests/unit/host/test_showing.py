@@ -105,6 +105,15 @@ def test_a_run_is_shown_from_its_submission_to_its_end(shown: Shown) -> None:
     assert shown.run().counts == (0, 0, 0, 2, 1, 0, 0)
 
 
+def test_a_node_that_is_parked_waits_again(shown: Shown) -> None:
+    shown.table.graph([[], []])
+    shown.idle()
+    assert shown.run().counts == (0, 0, 2, 0, 0, 0, 0)
+    shown.table.fail(shown.table.workers[0], 1, shown.table.place(1)[1], "no-handler")
+    shown.idle()
+    assert shown.run().counts == (0, 1, 1, 0, 0, 0, 0)
+
+
 def test_what_is_shown_is_durable(shown: Shown) -> None:
     table = shown.table
     table.let_hold(1)
