@@ -91,7 +91,7 @@ def test_schedules_and_policy_are_told(state_dir: Path) -> None:
             ("schedule.set", "nightly"),
             ("schedule.set", "hourly"),
             ("policy.changed", ""),
-            ("node.reprioritised", "abs"),
+            ("run.reprioritised", "abs"),
             ("run.joined", ""),
             ("policy.changed", ""),
             ("schedule.removed", "hourly"),

@@ -90,7 +90,9 @@ def test_fifty_subscribers_and_nobody_is_harmed_by_another(state_dir: Path, tmp_
         streams = [stack.enter_context(rt.events(TOLD, **policy)) for policy in POLICIES for _ in range(10)]
         asleep = stack.enter_context(rt.events(TOLD))
         raising = rt.subscribe("raising", TOLD)
-        raiser = threading.Thread(target=raising.run, args=(refuse,), kwargs={"attempts": 2, "pause": 30.0}, daemon=True)
+        raiser = threading.Thread(
+            target=raising.run, args=(refuse,), kwargs={"attempts": 2, "pause": 30.0}, daemon=True
+        )
         raiser.start()
         readers = [Reader(stream, last) for stream in streams]
         for reader in readers:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.event_lean import LATER, Unread, made_lean, no_values, with_edges
-from actors.protocol.graph import decode
-from actors.protocol.graph_builder import GraphBuilder, encode
+from actors.protocol.graph import decode, encode
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Kind
 from actors.run import Run
 from actors.state_column import PENDING, READY
@@ -17,9 +17,7 @@ from tests.unit.actors.rig import kind
 @st.composite
 def graphs(draw: st.DrawFn) -> list[list[int]]:
     size = draw(st.integers(1, 12))
-    return [
-        draw(st.lists(st.integers(0, node - 1), max_size=3, unique=True)) if node else [] for node in range(size)
-    ]
+    return [draw(st.lists(st.integers(0, node - 1), max_size=3, unique=True)) if node else [] for node in range(size)]
 
 
 def run_of(edges: list[list[int]], **options: object) -> Run:
