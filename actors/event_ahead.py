@@ -1,10 +1,10 @@
 """Runs of which a reader of events knows only how they were later: their submission is gone, a checkpoint has them.
 
 A log that was cut behind a checkpoint still has records from before it, kept for a subscription, say. What they say
-themselves is told as always, by the names that the checkpoint has. What follows from them is found the other way round:
-a node that is skipped in the checkpoint was skipped when the last of its parents ended, and which nodes end between
-here and the checkpoint, the log says (`Late`). With the record of the checkpoint the state is what that
-says, and it is folded on like any other.
+themselves is told as always, by the names that the checkpoint has. What follows from them is found the other way
+round: a node that is skipped in the checkpoint was skipped when the last of its parents ended, and which nodes end
+between here and the checkpoint, the log says (`Late`). From the checkpoint's record on the run's state is what the
+checkpoint says, and it is folded on like any other.
 
 Known limits: of a run that went again in between, and of calls that were cancelled with their caller, only what records
 say is told. Of nodes that were cancelled one by one before reading began it is told again when their whole run is

@@ -18,7 +18,7 @@ FEW: Final = 3
 """So many nodes are told one by one as fast."""
 
 
-class Place(NamedTuple):
+class FirstPlace(NamedTuple):
     """The record that is told, and the place of the first event; the others have those behind it."""
 
     lsn: int
@@ -31,7 +31,7 @@ def are_alike(run: Run, nodes: Sequence[int]) -> bool:
     return last < (run.size if run.is_graph or run.is_map else run.base_size)
 
 
-def of_nodes(place: Place, kind: str, run: Run, nodes: Sequence[int], times: Iterable[int]) -> Iterator[Event]:
+def of_nodes(place: FirstPlace, kind: str, run: Run, nodes: Sequence[int], times: Iterable[int]) -> Iterator[Event]:
     """An event of each of these nodes, which are alike.
 
     Args:
@@ -48,15 +48,15 @@ def of_nodes(place: Place, kind: str, run: Run, nodes: Sequence[int], times: Ite
 
 
 def of_singles(
-    place: Place, kind: str, run: Run, nodes: Sequence[int], times: Iterable[int], data: dict[str, Any] | None
+    place: FirstPlace, kind: str, run: Run, nodes: Sequence[int], times: Iterable[int], data: dict[str, Any] | None
 ) -> Iterator[Event]:
-    """An event of each of the runs that these nodes, single tasks, are; as `of_nodes`, each with its own data."""
+    """An event of each of the runs that these nodes, single tasks, are; as `of_nodes`. Each has data of its own."""
     each: Iterable[dict[str, Any] | None] = repeat(None) if data is None else map(dict.copy, repeat(data))
     return _made(place, kind, times, _keys(run, nodes), repeat(None), repeat(""), _names(run, nodes), each)
 
 
 def _made(
-    place: Place,
+    place: FirstPlace,
     kind: str,
     times: Iterable[int],
     keys: Iterable[str],

@@ -12,7 +12,7 @@ from actors.event_ahead import AheadRun, Late
 from actors.event_kinds import ENDED, FOLDED_KINDS, TIMED_KINDS, Event
 from actors.event_lean import made_lean, with_edges, without_values
 from actors.event_names import changed, is_single, key_of, name_of, title_of
-from actors.event_rows import FEW, Place, are_alike, of_nodes, of_singles
+from actors.event_rows import FEW, FirstPlace, are_alike, of_nodes, of_singles
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from actors.protocol.records import Record, RecordType
@@ -81,6 +81,8 @@ class EventTeller(Replay):
         self._index = 0
         self._lsn = 0
         self._folding: Folding | None = None
+        self._from_lsn = 0
+        """All records from this one on were read."""
         self._saved: Replay | None = None
         self._saved_lsn = 0
         self._saved_tried = False
@@ -98,6 +100,7 @@ class EventTeller(Replay):
         Raises:
             ProtocolError: It does not fit what came before.
         """
+        self._from_lsn = self._from_lsn or record.lsn
         if self._passes_results and record.type == RecordType.COMPLETED:
             return []
         if self._ahead and record.lsn > self._saved_lsn:
@@ -151,7 +154,7 @@ class EventTeller(Replay):
             self._saved_tried = True
             saved = Replay(new_scheduler(), self._load_blob)
             self._saved_lsn = self._base(saved, None)
-            if self._saved_lsn and (not self.folds or self._saved_lsn >= self._lsn):
+            if self._saved_lsn and (not self.folds or self._saved_lsn >= self._from_lsn):
                 self._saved = saved
         if self._saved is None:
             return None
@@ -160,6 +163,8 @@ class EventTeller(Replay):
         if run is None:
             return None
         without_values(run)
+        for kind in run.kinds:
+            self.scheduler.giving.open(kind.node_type)
         ended_lsn = book.ended_lsn(no) if no in book.finished else 0
         if not self.folds:
             run.open = run.size  # nobody moves it
@@ -224,6 +229,7 @@ class EventTeller(Replay):
                 if record.lsn <= begun_lsn:
                     continue
                 self._lsn = record.lsn
+                self._from_lsn = min(self._from_lsn, record.lsn)
                 self.fold(record)
         finally:
             self._muted = False
@@ -264,7 +270,7 @@ class EventTeller(Replay):
         if self._muted or kind not in self.wanted:
             self._index += len(nodes)
         elif len(nodes) > FEW and are_alike(run, nodes):
-            place = Place(self._lsn, self._index)
+            place = FirstPlace(self._lsn, self._index)
             self._index += len(nodes)
             self._out += of_nodes(place, kind, run, nodes, times)
         else:
@@ -275,7 +281,7 @@ class EventTeller(Replay):
         self, kind: str, run: Run, nodes: Sequence[int], times: Sequence[int], data: dict[str, Any] | None = None
     ) -> None:
         """The same about the runs that many single tasks are."""
-        place = Place(self._lsn, self._index)
+        place = FirstPlace(self._lsn, self._index)
         self._index += len(nodes)
         if not self._muted and kind in self.wanted:
             self._out += of_singles(place, kind, run, nodes, times, data)

@@ -112,9 +112,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints)
         opened = {"pid": os.getpid(), "durability": config["durability"], "node_types": node_types}
         opened["policy"] = config.get("policy")
-        opening = Opening(report.next_lsn, time.monotonic_ns(), time.time_ns())
-        note_opening(folder.path, opening)
-        found, effects = replay.finish(opening.now_ns, opening.wall_ns, opened, opening.lsn)
+        found, effects = _begin(folder, replay, report.next_lsn, opened)
         _sweep(scheduler, blobs, let_go, removes=config.get("sweeps", True))
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
         recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn}
@@ -146,6 +144,13 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
             return 1
         leftovers.let_go(folder.path)
     return 0
+
+
+def _begin(folder: StateFolder, replay: Replay, lsn: int, opened: dict[str, Any]) -> tuple[dict[str, int], list[Any]]:
+    """End the replay: what was found, and the effects to carry out, the first of which is the record with this LSN."""
+    opening = Opening(lsn, time.monotonic_ns(), time.time_ns())
+    note_opening(folder.path, opening)
+    return replay.finish(opening.now_ns, opening.wall_ns, opened, lsn)
 
 
 def _sweep(scheduler: Scheduler, blobs: BlobStore, let_go: list[Leaving], *, removes: bool) -> None:

@@ -1,4 +1,4 @@
-"""`openings.json`: when engines opened a state folder, and how their clocks stood, so nobody looks in the log.
+"""`openings.json`: when engines opened a state folder, and how their clocks stood; else it is looked for in the log.
 
     {"version": 1, "since_lsn": L, "openings": [[LSN, monotonic clock in ns, wall clock in ns], ...]}
 

@@ -107,11 +107,11 @@ def test_events_are_the_same_wherever_reading_begins(seed: int, wanted: frozense
 
 @pytest.mark.parametrize("seed", range(6))
 def test_whoever_wants_little_is_told_the_same_of_it(seed: int) -> None:
-    """Also where results are not even looked at; and the times are the same, too."""
+    """Also where results are not even looked at; and the times are the same, too. What a run got has no name then."""
     records = records_of(seed)
-    whole = events_of(records, EventFold(ALL, begins=True))
+    whole = [event._replace(name="") for event in events_of(records, EventFold(ALL, begins=True))]
     for wanted in (TIMED_KINDS, frozenset({"node.failed"}), frozenset({"node.failed", "run.cancel_asked"})):
-        found = events_of(records, EventFold(wanted, begins=True))
+        found = [event._replace(name="") for event in events_of(records, EventFold(wanted, begins=True))]
         assert found == [event for event in whole if event.kind in wanted]
 
 

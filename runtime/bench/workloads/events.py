@@ -6,8 +6,8 @@
   worker, engine, log (durable in the page cache, because `fsync` measures the disk), and the way to this program; so it
   is more than what follows on being durable.
 - beside: the same map again with a subscriber that follows: when the last event came after the last result.
-- replay: all that the folder's log tells, of all kinds, with what follows (ends of runs): the maps, a graph of layers,
-  and single tasks, `--tasks` of each; each log by itself.
+- replay: all that a folder's log tells, of all kinds, with what follows (ends of runs): a map, a graph of layers, and
+  single tasks, `--tasks` of each; each log by itself.
 - start: the first event, from a record somewhere in a log of `RECORDS` times `--tasks` records, a task each.
 """
 
@@ -210,7 +210,7 @@ def _starts(setup: Setup, extra: dict[str, float]) -> None:
 
 @contextmanager
 def long_log(parent: Path, records: int) -> Iterator[Path]:
-    """A folder whose log has so many records, as an engine writes them: bundles, and each task's end by itself."""
+    """A state folder whose log has so many records, as an engine writes them: bundles, and each task's end alone."""
     with tempfile.TemporaryDirectory(prefix="mainspring-bench-", dir=parent) as name:
         path = Path(name) / "state"
         with StateFolder.open(path) as folder:

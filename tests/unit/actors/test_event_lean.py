@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.event_lean import LATER, Unread, made_lean, no_values, with_edges
-from actors.protocol.graph import decode
-from actors.protocol.graph_builder import GraphBuilder, encode
+from actors.protocol.graph import decode, encode
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Kind
 from actors.run import Run
 from actors.state_column import PENDING, READY

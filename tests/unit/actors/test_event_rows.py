@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from actors.event_fold import EventFold
 from actors.event_kinds import EVENT_KINDS, Event
 from actors.event_rows import are_alike
-from actors.protocol.graph_builder import GraphBuilder, encode
+from actors.protocol.graph import encode
+from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.records import Record, RecordType
 from actors.run import Run
 from tests.unit.actors.rig import kind
