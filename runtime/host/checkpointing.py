@@ -74,6 +74,6 @@ class Checkpointing:
         self.close()
         self.pid = 0
         if "lsn" in said:
-            self._deliver(log.CheckpointTaken(said["lsn"], said["bytes"], said["cpu_ns"]))
+            self._deliver(log.CheckpointTaken(said["lsn"], said["bytes"], said.get("cpu_ns", 0)))
         else:
             self._deliver(log.CheckpointFailed(said.get("failed", f"the process ended: {how}")))
