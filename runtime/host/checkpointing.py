@@ -89,7 +89,7 @@ class Checkpointing:
         if self._loop is not None:
             self._plan.due(time.monotonic_ns(), _in_ns(said.get("due_ns")))
             self._set_timer()
-        self._deliver(log.CheckpointTaken(said["lsn"], said["bytes"], said["cpu_ns"]))
+        self._deliver(log.CheckpointTaken(said["lsn"], said["bytes"], said.get("cpu_ns", 0)))
 
     def _set_timer(self) -> None:
         if self._loop is None:

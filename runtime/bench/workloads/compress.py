@@ -15,6 +15,7 @@ written is read back in the end and compared.
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import tempfile
@@ -69,6 +70,14 @@ class CompressScenario(Scenario):
         return {"runs": runs, "nodes": _nodes(setup), "checkpoints": CHECKPOINTS, "ended_each": NODES_EACH}
 
     def run(self, setup: Setup) -> Sample:
+        gc.collect()
+        gc.disable()  # as in the process that takes checkpoints; a collection here would go through all the runs
+        try:
+            return self._run(setup)
+        finally:
+            gc.enable()
+
+    def _run(self, setup: Setup) -> Sample:
         lives = Lives(_runs(setup), _nodes(setup))
         with tempfile.TemporaryDirectory(prefix="mainspring-bench-", dir=setup.folder) as folder:
             ways = [*_rows_ways(folder), _Own(folder), _FormatOne(folder)]
