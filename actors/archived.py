@@ -21,11 +21,13 @@ TYPE_SCOPE: Final = "type:"
 
 
 class ArchivedRun(NamedTuple):
-    """One row: what is listed and searched. `covers` is how many submissions of its session it stands for."""
+    """One row: what is listed and searched. `covers` is how many submissions of its session it stands for; `form` what
+    was submitted, a "flow", a "map" or a "task" (also several, or one that added others)."""
 
     no: int
     run_id: str
     name: str
+    form: str
     tenant: str
     priority: str
     state: str
@@ -61,6 +63,7 @@ def archived_run(run: Run, ended_ns: int | None) -> ArchivedRun:
         no=run.no,
         run_id=run.key,
         name=run.name or ("" if first is None else first.name),
+        form="map" if run.is_map else "flow" if run.is_graph else "task",
         tenant="" if first is None else first.tenant,
         priority="" if first is None else PRIORITIES[first.priority],
         state=str(run.run_state()),

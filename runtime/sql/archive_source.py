@@ -23,7 +23,7 @@ from runtime.sql.columns import iso
 from runtime.sql.seen import COUNTED
 from runtime.sql.sources import NOTHING_KNOWN, Sizes, StoredRun
 
-_PLAIN: Final = ("name", "state", "session", "succeeded", "failed", "cancelled", "skipped")
+_PLAIN: Final = ("name", "form", "state", "session", "succeeded", "failed", "cancelled", "skipped")
 """What a row of the archive and one of `runs` call by the same name."""
 
 
@@ -36,6 +36,7 @@ class ArchiveRow(Protocol):
 
     no: int
     run_id: str
+    form: str
     session: str
     covers: int
     nodes: int
@@ -163,7 +164,7 @@ def said_of(row: Any) -> Mapping[str, Any]:
 
     A row that covers one submission may be of a single task that added others: then its state is not that of all.
     """
-    if row.covers > 1 or (row.nodes > 1 and getattr(row, "form", "") not in ("flow", "map")):
+    if row.covers > 1 or (row.nodes > 1 and row.form not in ("flow", "map")):
         return NOTHING_KNOWN
     said = {name: getattr(row, name) for name in _PLAIN}
     times = {"submitted": row.submitted_ns, "started": row.started_ns, "ended": row.ended_ns}

@@ -24,6 +24,8 @@ from runtime.sql.budget import ROWS_MAX, TIMEOUT_S, Budget
 from runtime.sql.rows import QueryRows
 from runtime.sql.snapshot import FolderState, Snapshot, moment_of
 from runtime.sql.sources import RunSource
+from runtime.storage.archive import ArchiveFile
+from runtime.storage.folder import StateFolder
 from runtime.storage.history import NOW, Moment
 
 MOVED_TRIES_MAX: Final = 5
@@ -118,8 +120,9 @@ def sources_of(snapshot: Snapshot, archive: Archive) -> tuple[RunSource, ...]:
 
 
 def open_archive(state_dir: str | os.PathLike[str]) -> Archive | None:
-    """The archive of a state folder, to be closed; None: it has none."""
-    return None
+    """The archive of a state folder, to be closed; None: it has none. Raises ArchiveUnusable, StateFolderError."""
+    with StateFolder.open(state_dir, create=False, owner=False) as folder:
+        return ArchiveFile.read(folder.path, folder.uuid)
 
 
 def query(

@@ -43,7 +43,7 @@ from runtime.storage.folder import StateFolder
 from runtime.storage.history import NOW, Moment
 from runtime.storage.reader import read_log
 from runtime.storage.resume import LIVE_TRIES_MAX, first_lsn
-from runtime.storage.tail import LogTail
+from runtime.storage.sharded_tail import open_tail
 from runtime.units import datetime_to_ns
 
 NOTHING_GONE: Final[Mapping[int, GoneRun]] = MappingProxyType({})
@@ -214,7 +214,7 @@ class FolderState:
             return
         with (
             StateFolder.open(self._path, create=False, owner=False) as folder,
-            LogTail(folder.log) as tail,
+            open_tail(folder.log) as tail,
         ):
             tail.seek(followed.scheduler.lsn + 1)
             while records := tail.read(upto_lsn):

@@ -18,7 +18,7 @@ SELECT: Final = f"SELECT {', '.join(COLUMNS)} FROM run"
 SCHEMA: Final = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value)",
     """CREATE TABLE run(
-        no INTEGER PRIMARY KEY, run_id TEXT, name TEXT, tenant TEXT, priority TEXT, state TEXT, session TEXT,
+        no INTEGER PRIMARY KEY, run_id TEXT, name TEXT, form TEXT, tenant TEXT, priority TEXT, state TEXT, session TEXT,
         seq INTEGER, covers INTEGER, submitted_ns INTEGER, started_ns INTEGER, ended_ns INTEGER, nodes INTEGER,
         succeeded INTEGER, failed INTEGER, cancelled INTEGER, skipped INTEGER, node_types TEXT, bytes INTEGER,
         expires_ns INTEGER, blobs TEXT, parts BLOB, digest BLOB

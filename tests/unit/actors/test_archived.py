@@ -27,7 +27,7 @@ def finished() -> tuple[Rig, ArchivedRun]:
 
 def test_a_row_says_what_is_searched() -> None:
     rig, row = finished()
-    assert row[:9] == (1, "s-1", "f", "acme", "high", "failed", "s", 1, 2)
+    assert row[:10] == (1, "s-1", "f", "task", "acme", "high", "failed", "s", 1, 2)
     assert row.node_types == ("default",)
     assert row.counts == [0, 0, 0, 1, 1, 0, 0]
     assert row.nodes == 2

@@ -25,7 +25,7 @@ DAY = 86_400 * 10**9
 
 def row(no: int, **more: Any) -> ArchivedRun:
     base = ArchivedRun(
-        no, f"s-{no}", "f", "", "normal", "succeeded", "s", no, 1, no, no, 100 + no, 1, 1, 0, 0, 0, ("default",)
+        no, f"s-{no}", "f", "task", "", "normal", "succeeded", "s", no, 1, no, no, 100 + no, 1, 1, 0, 0, 0, ("default",)
     )
     return base._replace(**more)
 
