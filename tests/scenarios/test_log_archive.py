@@ -234,7 +234,7 @@ def test_without_checkpoints_there_is_none(state_dir: Path) -> None:
     assert not (state_dir / ARCHIVE_NAME).exists()
 
 
-def test_a_run_is_forgotten_by_hand_wherever_it_is(state_dir: Path) -> None:
+def test_a_run_is_forgotten_by_hand_wherever_it_is(state_dir: Path, tmp_path: Path) -> None:
     with opened(state_dir) as rt:
         for name in ("archived", "let-go", "remembered"):
             rt.submit(a_flow(), run_id=name).wait(30)
@@ -252,11 +252,11 @@ def test_a_run_is_forgotten_by_hand_wherever_it_is(state_dir: Path) -> None:
         several = [rt.submit_nowait(math.sqrt, float(number)) for number in range(2)]
         assert [handle.result(timeout=30) for handle in several] == [0.0, 1.0]
         flow = Flow("held")
-        flow.add(handlers.hold, str(state_dir), "held", str(state_dir / "gate"))
+        flow.add(handlers.hold, str(tmp_path / "runs"), "held", str(tmp_path / "gate"))
         held = rt.submit(flow, run_id="open")
         with pytest.raises(RunNotEnded):
             rt.forget(held)
-        held.cancel()
+        (tmp_path / "gate").touch()
         held.wait(30)
         rt.submit(a_flow(), run_id="last").wait(30)
         until_archived(rt, "last")
