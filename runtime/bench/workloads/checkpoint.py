@@ -126,8 +126,8 @@ def _side(setup: Setup, graph: TaskGraph, checkpoint_bytes: int | None) -> Side:
 def _paced(setup: Setup, checkpoint_bytes: int | None) -> tuple[list[int], int]:
     """How long each answer took while tasks slept at all workers, and how many checkpoints there were.
 
-    This program does nothing else meanwhile: a second thread of Python would have to wait for the first. Nobody waits for
-    the disk: an answer would, and the scheduler does not.
+    This program does nothing else meanwhile: a second thread of Python would have to wait for the first. Nobody waits
+    for the disk: an answer would, and the scheduler does not.
     """
     flow, seconds = Flow("paced"), PACED_S_SMOKE if setup.smoke else PACED_S
     for number in range(round(seconds / PACED_NAP_S) * setup.workers):
