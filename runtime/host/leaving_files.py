@@ -4,7 +4,9 @@ The retention rule may let go of a run as soon as its results were told. The ses
 large results when it reads the message (`runtime.mail.pins`), so they stay for a moment. A busy disk takes milliseconds
 to remove one, so a thread does that. What is left when the engine ends is swept by the next start.
 
-    let go ──► with an archive: until a checkpoint has passed the record that says so ──► STAY_S ──► removed
+    let go ──► STAY_S ──► removed
+                      └── with an archive: those that have files wait until a checkpoint has passed the record that
+                          says so, and are removed then
 
 The checkpoint links what it archives (`runtime.storage.archiving`). Should there be none for very long, the oldest go.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from runtime.mail.blobs import BlobStore
@@ -22,7 +24,7 @@ from runtime.mail.blobs import BlobStore
 STAY_S: Final = 1.0
 """From letting go to removing."""
 WAITING_MAX: Final = 1_000_000
-"""Runs that wait for a checkpoint; some 200 bytes each."""
+"""Runs with files that wait for a checkpoint; some 200 bytes each."""
 
 
 class Leaving(NamedTuple):
@@ -55,36 +57,52 @@ class LeavingFiles:
         self.rule = rule
         self._blobs = blobs
         self._waiting = deque(waiting)
+        self._passed_lsn = 0
         self._due: deque[tuple[float, Leaving]] = deque()
 
     def add(self, run_key: str, lsn: int = 0) -> None:
         """Remove the files of a run, later. What was logged up to this LSN says that it was let go of."""
-        leaving = Leaving(lsn, run_key, time.time_ns())
-        if self.rule is None:
-            self._plan(leaving)
-            return
-        self._waiting.append(leaving)
-        if len(self._waiting) > WAITING_MAX:
-            self._plan(self._waiting.popleft())
+        if not self._due:
+            self.loop.call_later(STAY_S, self._look)
+        self._due.append((time.monotonic() + STAY_S, Leaving(lsn, run_key, time.time_ns())))
+
+    @property
+    def waiting(self) -> list[Leaving]:
+        """Those that wait for a checkpoint, in order."""
+        return list(self._waiting)
 
     def passed(self, lsn: int) -> None:
         """A checkpoint has passed this record."""
+        self._passed_lsn = max(self._passed_lsn, lsn)
+        gone = []
         while self._waiting and self._waiting[0].lsn <= lsn:
-            self._plan(self._waiting.popleft())
-
-    def _plan(self, leaving: Leaving) -> None:
-        if not self._due:
-            self.loop.call_later(STAY_S, self._look)
-        self._due.append((time.monotonic() + STAY_S, leaving))
+            gone.append(self._waiting.popleft())
+        self._give(self._remove, gone)
 
     def _look(self) -> None:
         now, found = time.monotonic(), []
         while self._due and self._due[0][0] <= now:
             found.append(self._due.popleft()[1])
-        if found:
-            self.loop.run_in_executor(None, self._remove, found)
+        self._give(self._remove if self.rule is None else self._sort, found)
         if self._due:
             self.loop.call_later(self._due[0][0] - now, self._look)
+
+    def _give(self, work: Callable[[list[Leaving]], None], found: list[Leaving]) -> None:
+        """To a thread."""
+        if found:
+            self.loop.run_in_executor(None, work, found)
+
+    def _sort(self, found: list[Leaving]) -> None:
+        """In a thread: most runs have no files, and need not be remembered."""
+        there = [leaving for leaving in found if self._blobs.has_run(leaving.run_key)]
+        if there:
+            self.loop.call_soon_threadsafe(self._wait, there)
+
+    def _wait(self, there: list[Leaving]) -> None:
+        self._waiting.extend(there)
+        over = [self._waiting.popleft() for _ in range(len(self._waiting) - WAITING_MAX)]
+        self._give(self._remove, over)
+        self.passed(self._passed_lsn)
 
     def _remove(self, found: Iterable[Leaving]) -> None:
         for leaving in found:

@@ -71,7 +71,7 @@ class Showing:
         self._nodes: dict[int, list[int]] = {}
         self._latest: dict[int, int] = {}
         self._outside: dict[int, Run] = {}
-        self._ended: dict[int, Run] = {}
+        self._ended: dict[int, bool] = {}  # whether it is one of a graph; not the run, which memory may let go of
 
     def begin(self, fd: int | None) -> None:
         """Show what is known, now and from now on, on the board of the program; None: it has none. Closes the
@@ -188,7 +188,7 @@ class Showing:
     def _end(self, run: Run) -> None:
         """A run is over: it is shown for a while, because its program may not have been told yet."""
         self._forget(run)
-        self._ended[run.no] = run
+        self._ended[run.no] = run.is_graph
         if len(self._ended) > ENDED_MAX:
             self._release(*next(iter(self._ended.items())))
 
@@ -201,12 +201,12 @@ class Showing:
             if shown is not None and self._board is not None:
                 self._board.release(shown)
 
-    def _release(self, no: int, run: Run) -> None:
+    def _release(self, no: int, is_graph: bool) -> None:
         """A run that ended is not shown any more; one that found no room may be."""
         assert self._board is not None
         del self._ended[no]
         self._board.release(self._slots.pop(no)[0])
-        self._others -= not run.is_graph
+        self._others -= not is_graph
         while self._outside:
             other_no, other = self._outside.popitem()
             if other.open and self._book.moved is not None:

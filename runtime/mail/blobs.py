@@ -159,6 +159,10 @@ class BlobStore:
                     path.unlink()
             folder.rmdir()
 
+    def has_run(self, run_key: str) -> bool:
+        """Whether there is something of a run."""
+        return self._path(run_key).is_dir()
+
     def sweep(self, live: Callable[[str], bool]) -> list[str]:
         """Remove the blobs of runs that are not live, and what interrupted writes left. For use while nobody writes.
 

@@ -112,8 +112,8 @@ def test_s46_nothing_is_left_of_those_that_are_replaced(state_dir: Path, who: st
 
 def test_s46_a_thousand_large_values_go_with_their_runs(state_dir: Path) -> None:
     """Each is a file, removed when the retention rule lets go of its run; whoever holds its handle reads it still."""
-    blobs = state_dir / "blobs"
-    with Runtime(state_dir, node_types=POOL, durability="none", retention=Retention(runs=10, nodes=10)) as rt:
+    blobs, kept = state_dir / "blobs", Retention(runs=10, nodes=10, archive=0)
+    with Runtime(state_dir, node_types=POOL, durability="none", retention=kept) as rt:
         handles = [rt.submit_nowait(hygiene.large_result, 70_000) for _ in range(500)]
         assert sum(len(result) for result in rt.map(hygiene.large_result, [70_000] * 500)) == 500 * 70_000
         until(lambda: len(files_in(blobs)) < 600, "most of the files to go")

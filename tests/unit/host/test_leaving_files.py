@@ -59,12 +59,21 @@ def test_with_an_archive_they_wait_for_the_checkpoint(tmp_path: Path, monkeypatc
         leaving = LeavingFiles(asyncio.get_running_loop(), store, rule={}, waiting=waiting)
         leaving.add("one", 8)
         leaving.add("two", 9)
+        leaving.add("never written", 9)
         leaving.passed(8)
         await gone(store.folder / "one")
+        for _ in range(10_000_000):
+            if leaving.waiting:
+                break
+            await asyncio.sleep(0)
+        assert [entry.run_key for entry in leaving.waiting] == ["two"]
+        assert names_in(store.folder) == {"two"}
+        leaving.passed(9)
+        await gone(store.folder / "two")
         await asyncio.get_running_loop().shutdown_default_executor()
 
     asyncio.run(let_go())
-    assert names_in(store.folder) == {"two"}
+    assert names_in(store.folder) == set()
 
 
 def test_an_id_that_was_used_again_keeps_its_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
