@@ -11,7 +11,7 @@ import pytest
 
 from actors.protocol.errors import StateFolderError
 from runtime.planning.recording import read_recording
-from runtime.storage import checkpoint
+from runtime.storage import sqlite_file
 from runtime.storage.contents import check_contents
 from runtime.storage.files import DiskFiles
 from runtime.storage.history import look
@@ -55,7 +55,7 @@ def arm(path: Path, at: int, monkeypatch: pytest.MonkeyPatch, *modules: str) -> 
     put_checkpoint(path, RECORDS, segments[0].last_lsn)
     cut(path, segments[1].no)
     Engine.looks, Engine.at, Engine.folder, Engine.below = 0, at, path, (segments[2].last_lsn, segments[3].no)
-    monkeypatch.setattr(checkpoint, "BUSY_S", 0.0)
+    monkeypatch.setattr(sqlite_file, "BUSY_S", 0.0)
     for module in modules:
         monkeypatch.setattr(f"runtime.storage.{module}.DiskFiles", Engine)
 
