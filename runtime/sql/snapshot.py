@@ -202,10 +202,6 @@ class FolderState:
             self._then = moment, found
         return found
 
-    def forget(self) -> None:
-        """Let go of what was read."""
-        self._now = self._then = None
-
     # --- reading --------------------------------------------------------------------------------------------------
 
     def _follow(self, followed: Following, upto_lsn: int | None) -> None:
