@@ -54,7 +54,7 @@ def archived_run(run: Run, ended_ns: int | None) -> ArchivedRun:
     """The row of a finished run.
 
     Args:
-        run: It.
+        run: Finished.
         ended_ns: Wall clock; None where nobody knows: then it ended when it was submitted, as far as anybody can tell.
     """
     first = run.kinds[0] if run.kinds else None

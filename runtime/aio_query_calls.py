@@ -44,6 +44,9 @@ class AsyncQueryCalls:
 
         Returns:
             The rows, with the LSN of which they speak. Who is cancelled while it runs ends it.
+
+        Raises:
+            BadQuery, QueryRefused, QueryTooLong, QueryTooLarge, UnknownMoment, RuntimeClosed, ...: As there.
         """
         from runtime.sql.folder import SqlQuery  # lazy: few programs ask
 

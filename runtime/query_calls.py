@@ -57,6 +57,8 @@ class QueryCalls:
             BadQuery: SQLite does not understand it. QueryRefused: it does something else than reading.
             QueryTooLong, QueryTooLarge: it takes too long, or has too many rows.
             UnknownMoment: the log does not reach there. RuntimeClosed: the runtime is closed.
+            ConfigurationError: an argument is out of range, or the package `apsw` is missing.
+            StateFolderError, LogCorrupt, CheckpointUnusable, ArchiveUnusable: the folder cannot be read.
         """
         from runtime.sql.folder import SqlQuery  # lazy: see the module
 

@@ -40,7 +40,7 @@ class Archive(Protocol):
     def summaries(
         self, run_id: str | None = None, state: str | None = None, before_no: int | None = None
     ) -> Iterator[ArchivedRun]:
-        """Rows, latest run first."""
+        """Rows, latest run first; all, or those of one id, of one state, with numbers below."""
 
     def find(self, key: str) -> ArchivedRun | None:
         """The row of a run, also by one task of a bundle; None: there is none."""
@@ -67,7 +67,12 @@ class GoneRun(NamedTuple):
 
 
 class GoneSource:
-    """Runs that were let go of, and are not in the archive yet."""
+    """Runs that were let go of, and are not in the archive yet.
+
+    Args:
+        gone: They, by number.
+        forgotten: Numbers of those that were deleted by hand, and will not come there.
+    """
 
     def __init__(self, gone: Mapping[int, GoneRun], forgotten: Iterable[int] = ()) -> None:
         hidden = frozenset(forgotten)

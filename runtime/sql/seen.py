@@ -33,7 +33,12 @@ STATES_OF: Final = {name: tuple(s for s in NodeState if STATE_NAMES[s] == name) 
 
 
 class SeenRun:
-    """See the module. `alone`: a single node of it is looked at, so that no times are read beyond its own."""
+    """See the module.
+
+    Args:
+        stored: The run, which is read now.
+        alone: A single node of it is looked at, so that no times are read beyond its own.
+    """
 
     __slots__ = ("_times", "_times_from", "_times_to", "alone", "run", "stored")
 

@@ -206,7 +206,12 @@ class ArchiveFile:
 
     def put(self, entries: Iterable[ArchiveEntry]) -> int:
         """Put runs, in one transaction; those that are there are replaced, those that were forgotten are passed over.
-        Returns bytes, as they are stored.
+
+        Args:
+            entries: The runs.
+
+        Returns:
+            Bytes of their parts, as they are stored. A crash or an error leaves the archive as it was.
 
         Raises:
             DiskFull: There is no room. ArchiveUnusable, StateFolderError: SQLite refuses.
@@ -216,8 +221,10 @@ class ArchiveFile:
             return sum((self._pass_over if entry.run.no in gone else self._put)(database, entry) for entry in entries)
 
     def settle(self, lsn: int, rule: ArchiveRule) -> None:
-        """All runs up to this record are here, and stay by this rule from now on. Those that were forgotten and would
-        have come have passed by then, and those that were here do not come again."""
+        """All runs up to this record are here, and stay by this rule from now on; one transaction. Raises as `put`.
+
+        Those that were forgotten and would have come have passed by then, and those that were here do not come again.
+        """
         with self.transaction() as database:
             self._obey(database, rule)
             database.execute("DELETE FROM forgotten WHERE there")
@@ -226,7 +233,7 @@ class ArchiveFile:
         self.lsn = lsn
 
     def obey(self, rule: ArchiveRule) -> None:
-        """Runs that are here stay by this rule from now on."""
+        """Runs that are here stay by this rule from now on; one transaction. Raises as `put`."""
         with self.transaction() as database:
             self._obey(database, rule)
 
@@ -235,7 +242,7 @@ class ArchiveFile:
         return {no for (no,) in self._rows("SELECT run FROM forgotten")}
 
     def forget(self, no: int) -> bool:
-        """Delete a run now, and keep it from coming again. False: it was not here."""
+        """Delete a run now, and keep it from coming again; one transaction. False: it was not here. Raises as `put`."""
         with self.transaction() as database:
             there = self.let_go(database, [no]) > 0
             database.execute(f"INSERT OR {'REPLACE' if there else 'IGNORE'} INTO forgotten VALUES (?, ?)", (no, there))

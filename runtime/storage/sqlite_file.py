@@ -17,6 +17,7 @@ from urllib.parse import quote
 from actors.protocol.errors import DiskFull, EnvironmentFault, StateFolderError
 
 BUSY_S: Final = 30.0
+"""How long another process may hold a file before a transaction gives up (SQLITE_BUSY, which is StateFolderError)."""
 _FILES: Final = ("", "-journal")
 _OUTSIDE: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_PERM")
 """How errors begin that say nothing of what is in the file."""
@@ -47,7 +48,17 @@ def needs_copy(error: sqlite3.Error) -> bool:
 
 
 def explain(what: str, path: str, error: sqlite3.Error, damaged: type[EnvironmentFault]) -> NoReturn:
-    """Raise our own error for one of SQLite: `what` is the file, `damaged` the error for a damaged one."""
+    """Raise our own error for one of SQLite.
+
+    Args:
+        what: The file, in a word.
+        path: Its path.
+        error: What SQLite raised.
+        damaged: The error for a damaged one.
+
+    Raises:
+        DiskFull: There is no room. StateFolderError: it says nothing of what is in the file. Else `damaged`.
+    """
     name = getattr(error, "sqlite_errorname", "")
     if name == "SQLITE_FULL":
         raise DiskFull(f"no space for the {what} {path}") from error
