@@ -54,7 +54,7 @@ def archived_run(run: Run, ended_ns: int | None) -> ArchivedRun:
     """The row of a finished run.
 
     Args:
-        run: It.
+        run: Finished.
         ended_ns: Wall clock; None where nobody knows: then it ended when it was submitted, as far as anybody can tell.
     """
     first = run.kinds[0] if run.kinds else None
@@ -63,7 +63,7 @@ def archived_run(run: Run, ended_ns: int | None) -> ArchivedRun:
         no=run.no,
         run_id=run.key,
         name=run.name or ("" if first is None else first.name),
-        form="map" if run.is_map else "flow" if run.is_graph else "task",
+        form=form_of(run),
         tenant="" if first is None else first.tenant,
         priority="" if first is None else PRIORITIES[first.priority],
         state=str(run.run_state()),
@@ -80,6 +80,11 @@ def archived_run(run: Run, ended_ns: int | None) -> ArchivedRun:
         skipped=skipped,
         node_types=tuple(sorted({kind.node_type for kind in run.kinds})),
     )
+
+
+def form_of(run: Run) -> str:
+    """What was submitted: "map", "flow" or "task"."""
+    return "map" if run.is_map else "flow" if run.is_graph else "task"
 
 
 class ArchiveRule(NamedTuple):

@@ -46,7 +46,13 @@ class Late:
 
 
 class AheadRun:
-    """One such run. `run` is as the checkpoint has it, and is not changed."""
+    """One such run.
+
+    Args:
+        run: As the checkpoint has it; it is not changed.
+        late: What the log tells between here and the checkpoint; None: nothing is known of that.
+        ended_lsn: The record that ended it; 0: it is open.
+    """
 
     def __init__(self, run: Run, late: Late | None, ended_lsn: int) -> None:
         self.run = run

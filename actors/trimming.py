@@ -20,6 +20,7 @@ FIRST_NS: Final = 2_000_000_000
 REST_NS: Final = 1_000_000_000
 RETRY_NS: Final = 60_000_000_000
 LOOK_MAX_NS: Final = 3_600_000_000_000
+"""See the module."""
 
 
 class Trimming:
@@ -51,7 +52,13 @@ class Trimming:
         return True
 
     def ended(self, now_ns: int, in_ns: int | None, *, failed: bool) -> None:
-        """It has ended, and says when the first of those that are left is over."""
+        """It has ended, and says when the first of those that are left is over.
+
+        Args:
+            now_ns: Now (monotonic).
+            in_ns: From now on; None: none is left that ever is.
+            failed: It says nothing, because it failed.
+        """
         self.running = False
         later, self._next_ns = self._next_ns, None
         if failed:

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 class RunPages:
-    """Pages for `Pages`, whose cursor only says whether there is more."""
+    """Pages for `Pages`, whose cursor only says whether there is more.
+
+    Args:
+        client: Of the engine.
+        past: Of the folder; None: the engine's runs alone.
+    """
 
     def __init__(self, client: EngineClient, past: Past | None) -> None:
         self._client = client

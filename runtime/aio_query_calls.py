@@ -8,7 +8,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from runtime.query_calls import FIRST_WORD_S, LOOK_S, is_told, queries_of, readable_lsn, refuse_closed
+from runtime.host.horizon import FIRST_WORD_S
+from runtime.query_calls import LOOK_S, is_told, queries_of, readable_lsn, refuse_closed
 from runtime.sql.budget import ROWS_MAX, TIMEOUT_S, Budget
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class AsyncQueryCalls:
 
         Returns:
             The rows, with the LSN of which they speak. Who is cancelled while it runs ends it.
+
+        Raises:
+            BadQuery, QueryRefused, QueryTooLong, QueryTooLarge, UnknownMoment, RuntimeClosed, ...: As there.
         """
         from runtime.sql.folder import SqlQuery  # lazy: few programs ask
 

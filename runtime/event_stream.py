@@ -29,14 +29,13 @@ from runtime.event_batches import Batching
 from runtime.event_buffer import EventBuffer, EventKey, EventStatistics, WhenFull
 from runtime.event_cursor import EventCursor
 from runtime.event_reader import EventReader
+from runtime.host.horizon import FIRST_WORD_S
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
 
 POLL_S = 0.02
 """Between two looks at a log of which no engine tells us anything."""
-FIRST_WORD_S = 10.0
-"""How long the engine may take to say how far the log is written, before what is written is read as it is."""
 
 
 class EventStream:

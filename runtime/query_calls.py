@@ -10,18 +10,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.protocol.errors import RuntimeClosed
+from runtime.host.horizon import FIRST_WORD_S, Horizon
 from runtime.sql.budget import ROWS_MAX, TIMEOUT_S, Budget
 
 if TYPE_CHECKING:
     from runtime.config import RuntimeConfig
     from runtime.host.client import EngineClient
-    from runtime.host.horizon import Horizon
     from runtime.sql.folder import FolderQueries
     from runtime.sql.rows import QueryRows
 
-FIRST_WORD_S: Final = 10.0
-"""How long the engine may take to say how far the log is written; then what it said last counts, or what is written."""
 LOOK_S: Final = 0.1
+"""Between two looks whether the runtime was closed meanwhile."""
 
 
 class QueryCalls:
@@ -58,6 +57,8 @@ class QueryCalls:
             BadQuery: SQLite does not understand it. QueryRefused: it does something else than reading.
             QueryTooLong, QueryTooLarge: it takes too long, or has too many rows.
             UnknownMoment: the log does not reach there. RuntimeClosed: the runtime is closed.
+            ConfigurationError: an argument is out of range, or the package `apsw` is missing.
+            StateFolderError, LogCorrupt, CheckpointUnusable, ArchiveUnusable: the folder cannot be read.
         """
         from runtime.sql.folder import SqlQuery  # lazy: see the module
 

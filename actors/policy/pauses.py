@@ -32,7 +32,13 @@ Notes = Mapping[str, PauseNote]
 
 
 def read_notes(add: Callable[[bool, str], bool], data: Any, paused: Collection[str]) -> dict[str, PauseNote]:
-    """The notes of a policy as JSON, of what is paused; `add` gathers what is wrong."""
+    """The notes of a policy as JSON, of what is paused.
+
+    Args:
+        add: Gathers what is wrong; whether it is right.
+        data: As `rows_of` made it, or anything else.
+        paused: Scopes that are paused; notes of others are left out.
+    """
     found: dict[str, PauseNote] = {}
     if not add(isinstance(data, list | tuple), "pauses must be a list"):
         return found

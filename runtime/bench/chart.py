@@ -31,7 +31,8 @@ def slope_of(times_s: Sequence[float], values: Sequence[float]) -> Slope:
     Means, because neighbouring readings are not independent: what is written grows until it is cut, again and again.
 
     Args:
-        times_s: Ascending. values: As many; at least `BLOCKS`.
+        times_s: Seconds, ascending.
+        values: As many; at least `BLOCKS`.
     """
     size = len(values) / BLOCKS
     pieces = [range(round(at * size), round((at + 1) * size)) for at in range(BLOCKS)]

@@ -40,7 +40,8 @@ class Lives:
     """See the module.
 
     Args:
-        runs: How many. nodes: of each.
+        runs: How many.
+        nodes: How many each of them has.
         seed: Of the results.
     """
 

@@ -93,10 +93,7 @@ def pss_bytes(pid: int) -> int:
         return 0
     except OSError:
         pass
-    try:
-        return int(psutil.Process(pid).memory_full_info().uss)
-    except psutil.Error:
-        return 0
+    return _unique_bytes(pid)
 
 
 def private_bytes(pid: int) -> int:
@@ -108,6 +105,11 @@ def private_bytes(pid: int) -> int:
         return 0
     except OSError:
         pass
+    return _unique_bytes(pid)
+
+
+def _unique_bytes(pid: int) -> int:
+    """Unique set size, for where the system says no more; 0 when it is gone."""
     try:
         return int(psutil.Process(pid).memory_full_info().uss)
     except psutil.Error:

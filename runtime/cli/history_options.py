@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.protocol.errors import ConfigurationError
-from runtime.cli.operations_options import add_letters, positive_count, redrive, since
+from runtime.cli.operations_options import add_command, add_letters, positive_count, redrive, since
 
 if TYPE_CHECKING:
     from runtime.cli.console import Console
@@ -39,7 +37,7 @@ def add_history(commands: Any) -> None:
         "now. With ids of letters, --all, or --handler, --kind, --tenant or --since it lets dead letters run again, "
         "as `redrive` does."
     )
-    options = _add(commands, "replay", _replay, text, more)
+    options = add_command(commands, "replay", _replay, text, more)
     options.add_argument("--until", type=moment, metavar="MOMENT", help="as of when (default: now)")
     options.add_argument(
         "--diff", nargs="?", const=_NOW, type=moment, metavar="MOMENT", help="what is different then (default: now)"
@@ -64,14 +62,6 @@ def moment(text: str) -> Moment:
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither an LSN, an age such as 90m or 2h, an ISO 8601 time, nor now"
         ) from None
-
-
-def _add(commands: Any, name: str, command: Callable[..., Exit], text: str, more: str) -> Any:
-    options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=more)
-    options.add_argument("state", type=Path, metavar="STATE", help="state folder")
-    options.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    options.set_defaults(command=command)
-    return options
 
 
 def _replay(arguments: argparse.Namespace, console: Console) -> Exit:

@@ -38,7 +38,9 @@ def add_operations(commands: Any) -> None:
     Args:
         commands: The sub-parsers of the program.
     """
-    dead = _add(commands, "dead", _dead, "list what has failed for good, or show one dead letter in full", LETTERS_KEPT)
+    dead = add_command(
+        commands, "dead", _dead, "list what has failed for good, or show one dead letter in full", LETTERS_KEPT
+    )
     dead.add_argument("letter", nargs="?", metavar="LETTER", help="id of a letter, to see its traceback and arguments")
     dead.add_argument("--limit", type=positive_count, default=50, metavar="N", help="letters at most (default 50)")
     _add_filter(dead)
@@ -46,21 +48,25 @@ def add_operations(commands: Any) -> None:
         ("redrive", redrive, "let dead letters run again"),
         ("discard", _discard, "take dead letters from the list; their runs stay as they are"),
     ):
-        add_letters(_add(commands, name, command, text, f"{NEEDS_ENGINE} {LETTERS_KEPT}"))
-    forgotten = _add(commands, "forget", _forget, "delete a finished run, also from the archive", FORGETS)
+        add_letters(add_command(commands, name, command, text, f"{NEEDS_ENGINE} {LETTERS_KEPT}"))
+    forgotten = add_command(commands, "forget", _forget, "delete a finished run, also from the archive", FORGETS)
     forgotten.add_argument("run", metavar="RUN", help="its id")
-    rerun = _add(commands, "rerun", _rerun, "run again what did not succeed of a run", NEEDS_ENGINE)
+    rerun = add_command(commands, "rerun", _rerun, "run again what did not succeed of a run", NEEDS_ENGINE)
     rerun.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
-    drain = _add(commands, "drain", _drain, "pause scopes and wait until nothing of them runs", "`resume` ends it.")
+    drain = add_command(
+        commands, "drain", _drain, "pause scopes and wait until nothing of them runs", "`resume` ends it."
+    )
     drain.add_argument("scope", metavar="SCOPE", nargs="+", help="tenant:acme, key:printer, type:cpu, class:low")
     drain.add_argument(
         "--timeout", type=not_negative, metavar="S", help="seconds to wait; the scopes stay paused after that"
     )
     add_who(drain)
-    priority = _add(commands, "priority", _priority, "give a run or task another priority class", NEEDS_ENGINE)
+    priority = add_command(commands, "priority", _priority, "give a run or task another priority class", NEEDS_ENGINE)
     priority.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     priority.add_argument("priority", metavar="CLASS", choices=PRIORITIES, help=", ".join(PRIORITIES))
-    why = _add(commands, "why", _why, "say why a run, a task or a node does not run now", "Needs a running engine.")
+    why = add_command(
+        commands, "why", _why, "say why a run, a task or a node does not run now", "Needs a running engine."
+    )
     why.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     why.add_argument("node", nargs="?", metavar="NODE", help="id or number of a node")
 
@@ -75,7 +81,19 @@ def add_who(options: Any) -> None:
     options.add_argument("--reason", metavar="TEXT", help="why, told by `why` and `status`")
 
 
-def _add(commands: Any, name: str, command: Callable[..., Exit], text: str, more: str) -> Any:
+def add_command(commands: Any, name: str, command: Callable[..., Exit], text: str, more: str) -> Any:
+    """Add a command that asks a state folder.
+
+    Args:
+        commands: The sub-parsers of the program.
+        name: Of the command.
+        command: Carries it out.
+        text: What it does, in a line.
+        more: What else there is to know.
+
+    Returns:
+        Its parser.
+    """
     options = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=more)
     options.add_argument("state", type=Path, metavar="STATE", help="state folder")
     options.add_argument("--json", action="store_true", help="one JSON object instead of text")

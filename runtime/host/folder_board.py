@@ -15,19 +15,20 @@ from contextlib import suppress
 from typing import Final
 
 from runtime.mail.board import LABEL, BoardReader
-from runtime.storage.folder import StateFolder
 
 _DELETED: Final = " (deleted)"
 
 
-def folder_board(folder: StateFolder) -> BoardReader | None:
-    """The board of this folder; None when nobody has it open, or it cannot be found. The caller closes it."""
-    pid = folder.owner_pid()
-    return board_of_process(pid, str(folder.uuid)) if pid else None
-
-
 def board_of_process(pid: int, folder_uuid: str) -> BoardReader | None:
-    """The board that a process has made for a folder; None when there is none, or it cannot be seen."""
+    """The board that a process has made for a folder; None when there is none, or it cannot be seen.
+
+    Args:
+        pid: Of the owner, as `StateFolder.owner_pid` says.
+        folder_uuid: Of the folder.
+
+    Returns:
+        A reader, which the caller closes.
+    """
     wanted, place = f"/memfd:{LABEL}:{folder_uuid}{_DELETED}", f"/proc/{pid}/fd"
     try:
         names = os.listdir(place)

@@ -12,6 +12,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
+
+FIRST_WORD_S: Final = 10.0
+"""How long the engine may take to say it. Then what it said last counts, or what is written is read as it is."""
 
 
 class Horizon:

@@ -96,7 +96,10 @@ def _key(what: str, run_id: str) -> int:
 
 
 def create_board(folder_uuid: str) -> int:
-    """Make an empty block for a state folder; returns its descriptor. Others find it by its label: `folder_board`."""
+    """Make an empty block for a state folder; returns its descriptor.
+
+    Others find it by its label, see `runtime.host.folder_board`.
+    """
     return create_block(BLOCK_BYTES, label=f"{LABEL}:{folder_uuid}")
 
 

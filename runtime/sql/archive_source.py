@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+from actors.archived import ArchivedRun
 from actors.replay import Replay
 from actors.run import Run
 from actors.saved import SavedPart
@@ -31,20 +32,6 @@ class ArchiveMoved(Exception):
     """A run went from the archive while it was looked at."""
 
 
-class ArchiveRow(Protocol):
-    """A run as the archive lists it. `covers` is how many submissions it stands for; `nodes` how many tasks."""
-
-    no: int
-    run_id: str
-    form: str
-    session: str
-    covers: int
-    nodes: int
-    submitted_ns: int
-    started_ns: int | None
-    ended_ns: int
-
-
 class Archive(Protocol):
     """An opened archive: what `runtime.storage` gives to read one."""
 
@@ -52,11 +39,11 @@ class Archive(Protocol):
 
     def summaries(
         self, run_id: str | None = None, state: str | None = None, before_no: int | None = None
-    ) -> Iterator[Any]:
-        """Rows, latest run first."""
+    ) -> Iterator[ArchivedRun]:
+        """Rows, latest run first; all, or those of one id, of one state, with numbers below."""
 
-    def find(self, key: str) -> Any:
-        """The row of a run, also by one task of a bundle; None."""
+    def find(self, key: str) -> ArchivedRun | None:
+        """The row of a run, also by one task of a bundle; None: there is none."""
 
     def run(self, no: int) -> Iterable[SavedPart]:
         """All parts of a run; none: it is not there."""
@@ -80,7 +67,12 @@ class GoneRun(NamedTuple):
 
 
 class GoneSource:
-    """Runs that were let go of, and are not in the archive yet."""
+    """Runs that were let go of, and are not in the archive yet.
+
+    Args:
+        gone: They, by number.
+        forgotten: Numbers of those that were deleted by hand, and will not come there.
+    """
 
     def __init__(self, gone: Mapping[int, GoneRun], forgotten: Iterable[int] = ()) -> None:
         hidden = frozenset(forgotten)
@@ -109,14 +101,14 @@ class ArchiveSource:
     """The runs of an archive.
 
     Args:
-        archive: It.
+        archive: Opened; closed by its owner.
         below_no: Runs with this number, or a greater one, were submitted later.
     """
 
     def __init__(self, archive: Archive, below_no: int) -> None:
         self._archive = archive
         self._below_no = below_no
-        self._rows: dict[int, Any] = {}
+        self._rows: dict[int, ArchivedRun] = {}
         self._listed: list[int] | None = None
         self._reading = Replay(Scheduler([]))
 
@@ -130,8 +122,10 @@ class ArchiveSource:
 
     def numbers_of(self, run_id: str) -> Iterable[int]:
         """See `RunSource`."""
-        found = list(self._archive.summaries(run_id=run_id)) or [self._archive.find(run_id)]
-        rows = {row.no: row for row in found if row is not None and row.no < self._below_no}
+        found = list(self._archive.summaries(run_id=run_id))
+        if not found and (row := self._archive.find(run_id)) is not None:
+            found.append(row)
+        rows = {row.no: row for row in found if row.no < self._below_no}
         self._rows |= rows
         return sorted(rows)
 
@@ -159,7 +153,7 @@ class ArchiveSource:
         return load_run(reading.scheduler, (part[1:] for part in parts), reading.accept_node_types)
 
 
-def said_of(row: Any) -> Mapping[str, Any]:
+def said_of(row: ArchivedRun) -> Mapping[str, Any]:
     """What `runs` says of a run, as far as its row in the archive tells that.
 
     A row that covers one submission may be of a single task that added others: then its state is not that of all.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from actors.protocol.moments import NS_PER_S
 
 R = TypeVar("R", bound=Callable[..., Any])
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ViewColumn(NamedTuple, Generic[R]):

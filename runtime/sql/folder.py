@@ -33,7 +33,14 @@ Params = Sequence[Any] | Mapping[str, Any]
 
 
 class SqlQuery:
-    """A query as it is asked for, checked.
+    """A query as it is asked for, checked. Its time begins here.
+
+    Args:
+        sql: One SELECT over the views.
+        params: What its parameters stand for: a list for `?`, a mapping for `:name`.
+        at: As of which moment: an LSN, a time with a time zone, or a `Moment`; None: now.
+        timeout: Seconds for all of it; None: as long as it takes.
+        rows_max: Rows at most.
 
     Raises:
         ConfigurationError: What it may take cannot be. BadQuery: it is no text, or its parameters are none.
@@ -81,10 +88,13 @@ class FolderQueries:
 
         Args:
             asked: The query.
-            readable: The last record that may be read; None: all that is written.
+            readable: Gives the last record (LSN) that may be read; None: all that is written.
+
+        Returns:
+            The rows, with the LSN of which they speak.
 
         Raises:
-            QueryTooLong: It took too long. Otherwise as `query`.
+            QueryTooLong: It took too long. ConfigurationError: the package `apsw` is missing. Otherwise as `query`.
         """
         run_statement = _runner()
         left = asked.budget.left()
@@ -150,7 +160,9 @@ def query(
     Raises:
         BadQuery: SQLite does not understand it. QueryRefused: it does something else than reading.
         QueryTooLong, QueryTooLarge: It takes too long, or has too many rows. UnknownMoment: the log does not reach
-        there. StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt, CheckpointUnusable: it cannot be read.
+        there. ConfigurationError: an argument is out of range, or the package `apsw` is missing.
+        StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt, CheckpointUnusable, ArchiveUnusable: it cannot be
+        read.
     """
     return FolderQueries(state_dir).answer(SqlQuery(sql, params, at, timeout, rows_max))
 

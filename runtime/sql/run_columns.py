@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from actors.archived import form_of
 from actors.event_names import key_of, name_of, title_of
 from actors.protocol.kinds import PRIORITIES, Kind
 from actors.protocol.states import NodeState, RunState
+from actors.timing import first_start_ns
 from runtime.sql.columns import ViewColumn, iso
 from runtime.sql.seen import COUNTED, SeenRun
 from runtime.sql.sources import StoredRun
@@ -86,8 +88,7 @@ def _name(row: RunRow) -> str:
 
 
 def _form(row: RunRow) -> str:
-    run = row.seen.run
-    return "flow" if run.is_graph else "map" if run.is_map else "task"
+    return form_of(row.seen.run)
 
 
 def _same(words: Iterable[str]) -> str | None:
@@ -98,7 +99,7 @@ def _same(words: Iterable[str]) -> str | None:
 
 def _started_ns(row: RunRow) -> int | None:
     if row.single is None:
-        return row.seen.begun_ns()
+        return first_start_ns(row.seen.run)
     timing = row.seen.timing(row.single)
     return None if timing is None else timing[0]
 

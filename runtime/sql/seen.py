@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import orjson
-
 from actors.event_names import is_single
 from actors.protocol.states import NodeState
 from actors.run import Run
@@ -33,7 +31,12 @@ STATES_OF: Final = {name: tuple(s for s in NodeState if STATE_NAMES[s] == name) 
 
 
 class SeenRun:
-    """See the module. `alone`: a single node of it is looked at, so that no times are read beyond its own."""
+    """See the module.
+
+    Args:
+        stored: The run, which is read now.
+        alone: A single node of it is looked at, so that no times are read beyond its own.
+    """
 
     __slots__ = ("_times", "_times_from", "_times_to", "alone", "run", "stored")
 
@@ -64,15 +67,6 @@ class SeenRun:
             return None
         timing = self.timing(node)
         return self.run.rare.died.get(node) if timing is None else timing[1]
-
-    def begun_ns(self) -> int | None:
-        """When the first attempt started that has ended."""
-        run = self.run
-        found = [started for started, _, _ in run.rare.ended.values()]
-        for offset_ns, raw, _, _ in run.frames:
-            _, groups = orjson.loads(raw)
-            found += [offset_ns + started_ns for _, no, _, _, started_ns, _ in groups if no == run.no]
-        return min(found, default=None)
 
     def nodes_of(self, single: int | None) -> Sequence[int]:
         """The nodes of a row of `runs`: all, or those that count as the run of a single task."""

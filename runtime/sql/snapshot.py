@@ -48,7 +48,7 @@ from runtime.units import datetime_to_ns
 
 NOTHING_GONE: Final[Mapping[int, GoneRun]] = MappingProxyType({})
 TURN_RECORDS: Final = 256
-"""After so many records it is looked at the time, and what an engine would do is thrown away."""
+"""Records between two looks at the time; then the effects that an engine would carry out are thrown away."""
 
 
 class Snapshot(NamedTuple):
@@ -84,6 +84,10 @@ class Following(Replay):
     """A replay that is looked at between records, for as long as somebody likes.
 
     It lets go of what only an engine needs: submissions of sessions that will not come again, and effects.
+
+    Args:
+        budget: Looked at every `TURN_RECORDS` records.
+        blobs: Where large values are.
     """
 
     def __init__(self, budget: Budget, blobs: BlobStore) -> None:
@@ -201,10 +205,6 @@ class FolderState:
         if moment.lsn is not None:  # a time that has not passed may mean more later
             self._then = moment, found
         return found
-
-    def forget(self) -> None:
-        """Let go of what was read."""
-        self._now = self._then = None
 
     # --- reading --------------------------------------------------------------------------------------------------
 

@@ -42,10 +42,13 @@ class View(Generic[C]):
     """A view: module and table in one, as SQLite calls them.
 
     Args:
-        columns: Its columns.
-        narrowing: Those that narrow the reading down.
         sources: Where runs are.
         budget: How long it may be read.
+
+    Attributes:
+        columns: Its columns.
+        narrowing: Names of those that narrow the reading down.
+        cursor: What walks through its rows.
     """
 
     columns: tuple[ViewColumn[Any], ...]

@@ -22,11 +22,10 @@ transaction between two pages, so a listing that takes long holds nobody up; a r
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 from uuid import UUID
 
 import orjson
@@ -34,61 +33,31 @@ import xxhash
 
 from actors.archived import ArchivedRun, ArchiveRule
 from actors.protocol.archive_errors import ArchiveUnusable
-from actors.protocol.errors import NewerFormat
 from actors.saved import SavedPart
 from runtime.storage.archive_rows import COLUMNS, PLAIN, SCHEMA, SELECT, ArchiveEntry, digest_of, run_of
 from runtime.storage.folder import ARCHIVE_NAME
-from runtime.storage.packing import Packer, PackingBroken
-from runtime.storage.sqlite_file import connect, copied, explain, needs_copy
+from runtime.storage.packing import PackingBroken
+from runtime.storage.sqlite_file import PartsFile, connect
 
 ARCHIVE_FORMAT: Final = 1
 PAGE_ROWS: Final = 500
 
 
-class ArchiveFile:
+class ArchiveFile(PartsFile):
     """An opened archive. Made by `read` or `write`; `close` it.
 
     Attributes:
         lsn: The last record whose runs are here, as of opening.
     """
 
+    file_name = ARCHIVE_NAME
+    what = "archive"
+    format_max = ARCHIVE_FORMAT
+    damaged = ArchiveUnusable
+
     def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, copy: str | None = None) -> None:
-        self.path = path
-        self.lsn = 0
-        self._seed = uuid.int & 0xFFFF_FFFF_FFFF_FFFF
-        self._uuid = str(uuid)
-        self._database = database
-        self._packer = Packer()
-        self._copy = copy
+        super().__init__(path, uuid, database, copy)
         self._passed: list[int] = []
-
-    @classmethod
-    def read(cls, folder: str, uuid: UUID) -> Self | None:
-        """Open the archive of a state folder to look at it; None when there is none. Changes nothing.
-
-        Raises:
-            ArchiveUnusable: It is damaged, or of another folder. NewerFormat: A newer version wrote it.
-            StateFolderError: It cannot be opened.
-        """
-        path = os.path.join(folder, ARCHIVE_NAME)
-        if not os.path.exists(path):
-            return None
-        try:
-            found = cls(path, uuid, connect(path, "ro"))
-            try:
-                there = found._begins()
-            except sqlite3.OperationalError as error:
-                if not needs_copy(error):
-                    raise
-                copy = copied(path)
-                found = cls(path, uuid, connect(os.path.join(copy, ARCHIVE_NAME), "rw"), copy)
-                there = found._begins()
-        except sqlite3.Error as error:
-            _explain(path, error)
-        if there:
-            return found
-        found.close()
-        return None
 
     @classmethod
     def write(cls, folder: str, uuid: UUID) -> Self:
@@ -113,7 +82,7 @@ class ArchiveFile:
                 found.close()
                 raise
         except sqlite3.Error as error:
-            _explain(path, error)
+            cls._explain(path, error)
         return found
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -168,7 +137,7 @@ class ArchiveFile:
             statement = "SELECT col, at, digest, packed, body FROM part WHERE run = ? ORDER BY col, at"
             for column, at, digest, packed, body in self._rows(statement, (no,)):
                 try:
-                    content = self._packer.unpack(packed, body)
+                    content = self.packer.unpack(packed, body)
                     sound = self._digest(no, column, at, content) == digest
                 except (PackingBroken, TypeError) as broken:
                     raise ArchiveUnusable(f"{self.path} is damaged: {column!r} of run {no}: {broken}") from broken
@@ -206,7 +175,12 @@ class ArchiveFile:
 
     def put(self, entries: Iterable[ArchiveEntry]) -> int:
         """Put runs, in one transaction; those that are there are replaced, those that were forgotten are passed over.
-        Returns bytes, as they are stored.
+
+        Args:
+            entries: The runs.
+
+        Returns:
+            Bytes of their parts, as they are stored. A crash or an error leaves the archive as it was.
 
         Raises:
             DiskFull: There is no room. ArchiveUnusable, StateFolderError: SQLite refuses.
@@ -216,8 +190,10 @@ class ArchiveFile:
             return sum((self._pass_over if entry.run.no in gone else self._put)(database, entry) for entry in entries)
 
     def settle(self, lsn: int, rule: ArchiveRule) -> None:
-        """All runs up to this record are here, and stay by this rule from now on. Those that were forgotten and would
-        have come have passed by then, and those that were here do not come again."""
+        """All runs up to this record are here, and stay by this rule from now on; one transaction. Raises as `put`.
+
+        Those that were forgotten and would have come have passed by then, and those that were here do not come again.
+        """
         with self.transaction() as database:
             self._obey(database, rule)
             database.execute("DELETE FROM forgotten WHERE there")
@@ -226,7 +202,7 @@ class ArchiveFile:
         self.lsn = lsn
 
     def obey(self, rule: ArchiveRule) -> None:
-        """Runs that are here stay by this rule from now on."""
+        """Runs that are here stay by this rule from now on; one transaction. Raises as `put`."""
         with self.transaction() as database:
             self._obey(database, rule)
 
@@ -235,7 +211,7 @@ class ArchiveFile:
         return {no for (no,) in self._rows("SELECT run FROM forgotten")}
 
     def forget(self, no: int) -> bool:
-        """Delete a run now, and keep it from coming again. False: it was not here."""
+        """Delete a run now, and keep it from coming again; one transaction. False: it was not here. Raises as `put`."""
         with self.transaction() as database:
             there = self.let_go(database, [no]) > 0
             database.execute(f"INSERT OR {'REPLACE' if there else 'IGNORE'} INTO forgotten VALUES (?, ?)", (no, there))
@@ -256,66 +232,15 @@ class ArchiveFile:
             database.execute("INSERT OR IGNORE INTO going VALUES (?)", (no,))
         return count
 
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that writes: all of it or nothing. Raises as `put`."""
-        database = self._database
-        try:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                yield database
-                database.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    database.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            _explain(self.path, error)
-
     def give_back(self, pages: int) -> int:
         """Give so many free pages back to the file system; returns how many are left."""
         try:
             self._database.executescript(f"PRAGMA incremental_vacuum({pages})")  # `execute` takes one step, a page
             return int(self._database.execute("PRAGMA freelist_count").fetchone()[0])
         except sqlite3.Error as error:
-            _explain(self.path, error)
-
-    def close(self) -> None:
-        """Close. Closing twice is harmless."""
-        self._database.close()
-        if self._copy is not None:
-            shutil.rmtree(self._copy, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            self._explain(self.path, error)
 
     # --- parts of it ----------------------------------------------------------------------------------------------
-
-    def _begins(self) -> bool:
-        """As `_begin`; closed when that raises."""
-        try:
-            return self._begin()
-        except BaseException:
-            self.close()
-            raise
-
-    def _begin(self) -> bool:
-        """Look what it is; False when it is empty."""
-        if not self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            return False
-        meta = dict(self._database.execute("SELECT name, value FROM meta"))
-        format_, lsn = meta.get("format"), meta.get("lsn")
-        if not isinstance(format_, int) or not isinstance(lsn, int):
-            raise ArchiveUnusable(f"{self.path} is damaged: it does not say what it is")
-        if format_ > ARCHIVE_FORMAT:
-            raise NewerFormat(f"{self.path} has format {format_}; this version reads up to {ARCHIVE_FORMAT}")
-        if meta.get("uuid") != self._uuid:
-            raise ArchiveUnusable(f"{self.path} belongs to another state folder ({meta.get('uuid')})")
-        self.lsn = lsn
-        return True
 
     @contextmanager
     def _one_state(self) -> Iterator[None]:
@@ -331,7 +256,7 @@ class ArchiveFile:
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            _explain(self.path, error)
+            self._explain(self.path, error)
 
     def _pass_over(self, database: sqlite3.Connection, entry: ArchiveEntry) -> int:
         self._passed.append(entry.run.no)
@@ -343,7 +268,7 @@ class ArchiveFile:
         for _, column, at, body in sorted(entry.parts, key=lambda part: part[1:3]):
             digest = self._digest(no, column, at, body)
             total.update(digest)
-            packed, stored = self._packer.pack(column, body)
+            packed, stored = self.packer.pack(column, body)
             rows.append((no, column, at, digest, packed, stored))
             size += len(stored)
         row: list[Any] = [*entry.run[:-1], orjson.dumps(entry.run.node_types).decode(), size, entry.expires_ns]
@@ -370,13 +295,3 @@ class ArchiveFile:
 
     def _total(self) -> Any:
         return xxhash.xxh3_64(seed=self._seed)
-
-    def _digest(self, run: int, column: str, at: int, content: bytes) -> bytes:
-        hasher = xxhash.xxh3_64(f"{run} {column} {at} ".encode(), seed=self._seed)
-        hasher.update(content)
-        return hasher.digest()
-
-
-def _explain(path: str, error: sqlite3.Error) -> NoReturn:
-    """Raise our own error for one of SQLite."""
-    explain("archive", path, error, ArchiveUnusable)

@@ -11,12 +11,13 @@ import xxhash
 from actors.archived import ArchivedRun
 from actors.protocol.archive_errors import ArchiveUnusable
 from actors.saved import SavedPart
+from runtime.storage.sqlite_file import META_TABLE, PART_TABLE
 
 PLAIN: Final = ArchivedRun._fields[:-1]
 COLUMNS: Final = (*PLAIN, "node_types", "bytes", "expires_ns", "blobs", "parts", "digest")
 SELECT: Final = f"SELECT {', '.join(COLUMNS)} FROM run"
 SCHEMA: Final = (
-    "CREATE TABLE meta(name TEXT PRIMARY KEY, value)",
+    META_TABLE,
     """CREATE TABLE run(
         no INTEGER PRIMARY KEY, run_id TEXT, name TEXT, form TEXT, tenant TEXT, priority TEXT, state TEXT, session TEXT,
         seq INTEGER, covers INTEGER, submitted_ns INTEGER, started_ns INTEGER, ended_ns INTEGER, nodes INTEGER,
@@ -27,9 +28,7 @@ SCHEMA: Final = (
     "CREATE INDEX run_by_seq ON run(session, seq)",
     "CREATE INDEX run_by_expiry ON run(expires_ns) WHERE expires_ns IS NOT NULL",
     "CREATE INDEX run_by_end ON run(ended_ns)",
-    """CREATE TABLE part(
-        run INTEGER, col TEXT, at INTEGER, digest BLOB, packed INTEGER, body BLOB, PRIMARY KEY (run, col, at)
-    )""",
+    PART_TABLE,
     "CREATE TABLE going(run INTEGER PRIMARY KEY)",
     "CREATE TABLE leaving(name TEXT PRIMARY KEY)",
     "CREATE TABLE forgotten(run INTEGER PRIMARY KEY, there INTEGER)",

@@ -23,9 +23,11 @@ STEP_RUNS: Final = 256
 """Runs whose rows go in one step."""
 STEP_PARTS: Final = 512
 STEP_BYTES: Final = 4 << 20
-"""Of parts that are deleted in one step, and, in pages, given back."""
+"""Parts, and bytes of them, that are deleted in one step."""
 STEP_PAGES: Final = 1024
+"""Free pages that are given back in one step: the same 4 MiB, where a page has 4 KiB."""
 STEP_FILES: Final = 64
+"""Large values whose files are removed in one step."""
 
 
 class Trimmed(NamedTuple):

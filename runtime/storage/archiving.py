@@ -37,9 +37,8 @@ from runtime.mail.references import BlobRef, blobs_in
 from runtime.storage.archive import ArchiveFile
 from runtime.storage.archive_rows import ArchiveEntry
 from runtime.storage.contents import stored_values
-from runtime.storage.files import Files
+from runtime.storage.files import DAMAGED, Files
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder
-from runtime.storage.resume import DAMAGED
 
 BATCH_RUNS: Final = 512
 """Runs that are put in one transaction, or BATCH_BYTES of their parts."""

@@ -23,21 +23,20 @@ Known limits: reading holds the writer up until it is over, and is held up by a 
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 from uuid import UUID
 
 import xxhash
 
-from actors.protocol.errors import CheckpointUnusable, NewerFormat, StateFolderError
+from actors.protocol.errors import CheckpointUnusable, StateFolderError
 from actors.saved import ENGINE, SavedPart
-from runtime.storage.packing import PLAIN, Packer, PackingBroken
-from runtime.storage.sqlite_file import connect, copied, explain, needs_copy
+from runtime.storage.packing import PLAIN, PackingBroken
+from runtime.storage.sqlite_file import META_TABLE, PART_TABLE, PartsFile, connect
 
 CHECKPOINT_NAME: Final = "checkpoint.db"
 CHECKPOINT_FORMAT: Final = 2
@@ -47,12 +46,7 @@ FREE_PAGES_MIN: Final = 1024
 """So many free pages, and a quarter of the file, are given back to the file system."""
 _TABLES: Final = ("part", "delta")
 _PAGES: Final = ("freelist_count", "page_count")
-_SCHEMA: Final = (
-    "CREATE TABLE meta(name TEXT PRIMARY KEY, value)",
-    """CREATE TABLE part(
-        run INTEGER, col TEXT, at INTEGER, digest BLOB, packed INTEGER, body BLOB, PRIMARY KEY (run, col, at)
-    )""",
-)
+_SCHEMA: Final = (META_TABLE, PART_TABLE)
 _DELTAS: Final = """CREATE TABLE IF NOT EXISTS delta(
     run INTEGER, col TEXT, at INTEGER, digest BLOB, spent INTEGER, body BLOB, PRIMARY KEY (run, col, at)
 )"""
@@ -68,62 +62,30 @@ _OF_RUN: Final = f"SELECT col, at, coalesce(delta.digest, part.digest) FROM {_BO
 _BASE: Final = f"SELECT packed, part.body, coalesce(spent, 0) FROM {_BOTH} WHERE run = ? AND col = ? AND at = ?"
 
 
-class CheckpointFile:
-    """An opened checkpoint. Made by `read` or `write`; `close` it.
+class CheckpointFile(PartsFile):
+    """An opened checkpoint. Made by `read` or `write`; `close` it."""
 
-    Attributes:
-        lsn: The latest record that it has seen; 0 when there was no checkpoint yet.
-    """
+    file_name = CHECKPOINT_NAME
+    what = "checkpoint"
+    format_max = CHECKPOINT_FORMAT
+    damaged = CheckpointUnusable
 
     def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, copy: str | None = None) -> None:
-        self.path = path
-        self.lsn = 0
-        self._uuid = uuid
-        self._database = database
-        self._copy = copy
-        self.packer = Packer()
-        """How parts are packed."""
+        super().__init__(path, uuid, database, copy)
         self._format = CHECKPOINT_FORMAT
-
-    @classmethod
-    def read(cls, folder: str, uuid: UUID) -> Self | None:
-        """Open the checkpoint of a state folder to look at it; None when there is none. Changes nothing.
-
-        Raises:
-            CheckpointUnusable: It is damaged, or of another folder. NewerFormat: A newer version wrote it.
-            StateFolderError: It cannot be opened.
-        """
-        path = os.path.join(folder, CHECKPOINT_NAME)
-        if not os.path.exists(path):
-            return None
-        try:
-            found = cls(path, uuid, connect(path, "ro"))
-            try:
-                there = found._begins()
-            except sqlite3.OperationalError as error:
-                if not needs_copy(error):
-                    raise
-                found = cls._of_copy(path, uuid)
-                there = found._begins()
-        except sqlite3.Error as error:
-            _explain(path, error)
-        if there:
-            return found
-        found.close()
-        return None
 
     @classmethod
     def write(cls, folder: str, uuid: UUID) -> Self:
         """Open the checkpoint of a state folder to go on with it, made where missing.
 
         Raises:
-            CheckpointUnusable, NewerFormat, StateFolderError: As `read`. DiskFull: There is no room.
+            CheckpointUnusable, StateFolderError: As `read`. DiskFull: There is no room.
         """
         path = os.path.join(folder, CHECKPOINT_NAME)
         try:
             database = connect(path, "rwc")
         except sqlite3.Error as error:
-            _explain(path, error)
+            cls._explain(path, error)
         found = cls(path, uuid, database)
         try:
             database.execute("PRAGMA auto_vacuum=INCREMENTAL")  # before there is a table
@@ -132,7 +94,7 @@ class CheckpointFile:
             database.execute("COMMIT")
         except sqlite3.Error as error:
             found.close()
-            _explain(path, error)
+            cls._explain(path, error)
         return found
 
     def parts(self) -> Iterator[SavedPart]:
@@ -154,7 +116,7 @@ class CheckpointFile:
         except (PackingBroken, TypeError) as broken:
             raise CheckpointUnusable(f"{self.path} is damaged: {broken}") from broken
         except sqlite3.Error as error:
-            _explain(self.path, error)
+            self._explain(self.path, error)
         if total.digest() != self._meta("digest"):
             raise CheckpointUnusable(f"{self.path} is damaged: parts of it are missing")
 
@@ -172,18 +134,8 @@ class CheckpointFile:
         Raises:
             DiskFull: There is no room. CheckpointUnusable, StateFolderError: SQLite refuses.
         """
-        database = self._database
-        try:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                written = self._put(lsn, parts, set(kept))
-                database.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    database.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            _explain(self.path, error)
+        with self.transaction():
+            written = self._put(lsn, parts, set(kept))
         self.lsn = lsn
         return written
 
@@ -194,58 +146,13 @@ class CheckpointFile:
             if free >= FREE_PAGES_MIN and 4 * free >= pages:
                 self._database.executescript("PRAGMA incremental_vacuum")  # `execute` takes one step, a page
 
-    def close(self) -> None:
-        """Close. Closing twice is harmless."""
-        self._database.close()
-        if self._copy is not None:
-            shutil.rmtree(self._copy, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def _seed(self) -> int:
-        return self._uuid.int & 0xFFFF_FFFF_FFFF_FFFF
-
-    def _digest(self, run: int, column: str, at: int, content: bytes) -> bytes:
-        hasher = xxhash.xxh3_64(f"{run} {column} {at} ".encode(), seed=self._seed)
-        hasher.update(content)
-        return hasher.digest()
-
-    @classmethod
-    def _of_copy(cls, path: str, uuid: UUID) -> Self:
-        """What a crash left can only be put right where one may write."""
-        folder = copied(path)
-        try:
-            return cls(path, uuid, connect(os.path.join(folder, CHECKPOINT_NAME), "rw"), folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-
-    def _begins(self) -> bool:
-        """As `_begin`; closed when that raises."""
-        try:
-            return self._begin()
-        except BaseException:
-            self.close()
-            raise
-
     def _begin(self) -> bool:
         """Begin a transaction that sees one state of the file; False when it is empty."""
         self._database.execute("BEGIN")
-        if not self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        found = self._identify()
+        if found is None:
             return False
-        format_, lsn = self._meta("format"), self._meta("lsn")
-        if not isinstance(format_, int) or format_ < 1 or not isinstance(lsn, int):
-            raise CheckpointUnusable(f"{self.path} is damaged: it does not say what it is")
-        if format_ > CHECKPOINT_FORMAT:
-            raise NewerFormat(f"{self.path} has format {format_}; this version reads up to {CHECKPOINT_FORMAT}")
-        if self._meta("uuid") != str(self._uuid):
-            raise CheckpointUnusable(f"{self.path} belongs to another state folder ({self._meta('uuid')})")
-        self.lsn, self._format = lsn, format_
+        self._format = found
         return True
 
     def _meta(self, name: str) -> Any:
@@ -279,7 +186,7 @@ class CheckpointFile:
         total = xxhash.xxh3_64(f"{lsn} ".encode(), seed=self._seed)
         for (digest,) in database.execute(_DIGESTS):
             total.update(digest)
-        meta = {"format": CHECKPOINT_FORMAT, "uuid": str(self._uuid), "lsn": lsn, "digest": total.digest()}
+        meta = {"format": CHECKPOINT_FORMAT, "uuid": self._uuid, "lsn": lsn, "digest": total.digest()}
         database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
         self._format = CHECKPOINT_FORMAT
         return written
@@ -311,8 +218,3 @@ class CheckpointFile:
         row = (*part[:3], digest, spent, difference)
         self._database.execute("INSERT OR REPLACE INTO delta VALUES (?, ?, ?, ?, ?, ?)", row)
         return len(difference)
-
-
-def _explain(path: str, error: sqlite3.Error) -> NoReturn:
-    """Raise our own error for one of SQLite."""
-    explain("checkpoint", path, error, CheckpointUnusable)

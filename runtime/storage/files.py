@@ -207,6 +207,8 @@ def write_whole(files: Files, folder: str, name: str, content: bytes) -> None:
 
 ASIDE = ".aside"
 """Suffix of a file that is not yet in place. Never read; removed at the next opening."""
+DAMAGED = ".damaged"
+"""Suffix of a damaged file that is kept as it was found. Never read, nor removed by us."""
 
 
 def write_all(file: LogFile, pieces: Sequence[bytes]) -> None:

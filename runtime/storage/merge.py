@@ -54,7 +54,7 @@ from runtime.storage.segment import (
     valid_record,
 )
 
-LIVE_TRIES_MAX: Final = 3
+SEGMENT_TRIES_MAX: Final = 3
 """Readings of a live segment before damage in it is believed: the writer may have been cutting off a batch."""
 
 
@@ -132,7 +132,7 @@ class MergedSegment:
         self._last = last
         self._salvage = salvage
         self._marks = marks
-        self._tries_left = LIVE_TRIES_MAX - 1 if live and last else 0
+        self._tries_left = SEGMENT_TRIES_MAX - 1 if live and last else 0
         self._heads: dict[int, ShardPart] = {}
         self._gaps_before = len(seen.gaps)
         self._parts = [

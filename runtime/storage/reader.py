@@ -22,7 +22,7 @@ from itertools import pairwise
 from actors.protocol.errors import LogCorrupt, ProtocolError, StateFolderError
 from actors.protocol.records import RECORD_VERSION, Record, RecordType
 from runtime.storage.files import Files
-from runtime.storage.merge import LIVE_TRIES_MAX, MergedSegment, beyond_shard_0, in_this_form, refuse_headless
+from runtime.storage.merge import SEGMENT_TRIES_MAX, MergedSegment, beyond_shard_0, in_this_form, refuse_headless
 from runtime.storage.report import Gap, LogProgress, RecoveryReport, pass_mark
 from runtime.storage.segment import (
     BARRIER,
@@ -207,7 +207,7 @@ class LogReader:
             offset = yield from self._read_valid(data, offset)
             if offset == len(data):
                 break
-            if self._live and last and tries < LIVE_TRIES_MAX:
+            if self._live and last and tries < SEGMENT_TRIES_MAX:
                 tries += 1
                 data = self._files.read(f"{self._place.folder}/{segment_name(no)}")
                 if len(data) <= offset:

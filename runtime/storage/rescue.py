@@ -42,10 +42,9 @@ from runtime.storage.resume import begin_to_salvage
 from runtime.storage.sharded_wal import LogWriting, open_log
 from runtime.storage.sieve import Sieve
 from runtime.storage.transfer import enter_runs
-from runtime.storage.wal import NO_SPACE
+from runtime.storage.wal import NO_SPACE, batches
 
 BATCH_RECORDS: Final = 1024
-BATCH_BYTES: Final = 8 << 20
 ASIDE: Final = ".part"
 
 
@@ -155,20 +154,6 @@ def copy_blobs(found: Blobs, source: str, target: str) -> int:
     return size
 
 
-def batches(records: Iterator[Record]) -> Iterator[list[Record]]:
-    """The records in batches of a moderate size."""
-    batch: list[Record] = []
-    size = 0
-    for record in records:
-        batch.append(record)
-        size += len(record.payload)
-        if len(batch) >= BATCH_RECORDS or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
 def _copy_log(old: StateFolder, new: StateFolder, files: DiskFiles, sieve: Sieve) -> RecoveryReport:
     """Write what passes, with LSNs of its own; returns what reading the old log found."""
     base_lsn = begin_to_salvage(old, sieve.replay, files)
@@ -189,7 +174,7 @@ def _copy_log(old: StateFolder, new: StateFolder, files: DiskFiles, sieve: Sieve
             yield record._replace(lsn=lsn)
 
     try:
-        for batch in batches(renumbered()):
+        for batch in batches(renumbered(), BATCH_RECORDS):
             writer.write(batch, sync=False)
     finally:
         writer.close()

@@ -29,10 +29,9 @@ from runtime.storage.reader import list_segments, read_log, segment_heads
 from runtime.storage.report import MARK_CLOSED, RecoveryReport, lsn_behind_mark
 from runtime.storage.segment import LogPlace
 from runtime.storage.sharded_wal import LogWriting, open_log
-from runtime.storage.wal import NO_SPACE
+from runtime.storage.wal import NO_SPACE, batches
 
 BATCH_RECORDS: Final = 4096
-BATCH_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def _copy(log: LogPlace, to: LogPlace, files: Files) -> _Digest:
     writer = open_log(to, files, empty, first_no=first_no)
     try:
         last: Record | None = None
-        for batch in _batches(read_log(log, files, marks=True)):
+        for batch in batches(read_log(log, files, marks=True), BATCH_RECORDS):
             batch, last = [*([] if last is None else [last]), *batch[:-1]], batch[-1]
             _write(writer, batch)
             digest.take(batch)
@@ -151,19 +150,6 @@ def _write(writer: LogWriting, records: list[Record]) -> None:
             start = index + 1
     if start < len(records):
         writer.write(records[start:], sync=False)
-
-
-def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    batch: list[Record] = []
-    size = 0
-    for record in records:
-        batch.append(record)
-        size += len(record.payload)
-        if len(batch) >= BATCH_RECORDS or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 class _Digest:

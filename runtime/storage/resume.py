@@ -25,13 +25,13 @@ from actors.protocol.records import LSN_FIRST, RecordType
 from actors.replay import Replay
 from actors.saved import load
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
-from runtime.storage.files import Files
+from runtime.storage.files import DAMAGED, Files
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import list_segments, read_log, segment_heads
 from runtime.storage.report import RecoveryReport
 
 LIVE_TRIES_MAX: Final = 5
-DAMAGED: Final = ".damaged"
+"""Readings of a folder beside an engine that removes segments, before it is given up."""
 
 
 def resume(folder: StateFolder, replay: Replay, files: Files, *, salvage: bool = False) -> RecoveryReport:

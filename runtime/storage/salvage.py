@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from actors.protocol.records import Record, RecordType
-from runtime.storage.files import Files, write_whole
+from runtime.storage.files import DAMAGED, Files, write_whole
 from runtime.storage.reader import read_log
 from runtime.storage.report import Gap, RecoveryReport, gap_payload
-from runtime.storage.salvage_shards import DAMAGED, mend_shards
+from runtime.storage.salvage_shards import mend_shards
 from runtime.storage.segment import (
     BARRIER,
     SEGMENT_HEADER_BYTES,

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from actors.protocol.records import Record, RecordType
 from actors.record_runs import shard_of
-from runtime.storage.files import Files, write_whole
+from runtime.storage.files import DAMAGED, Files, write_whole
 from runtime.storage.reader import read_log
 from runtime.storage.report import Gap, RecoveryReport, gap_payload, lsn_behind_mark
 from runtime.storage.segment import (
@@ -27,8 +26,6 @@ from runtime.storage.segment import (
     segment_name,
     segment_no,
 )
-
-DAMAGED: Final = ".damaged"
 
 
 def mend_shards(place: LogPlace, files: Files, report: RecoveryReport) -> RecoveryReport:

@@ -66,7 +66,6 @@ RECORD_HEADER: Final = Struct("<8sIBBHQ")
 RECORD_HEADER_BYTES: Final = RECORD_HEADER.size
 CHECK_BYTES: Final = 8
 _UNCHECKED: Final = Struct("<IBBHQ")
-_UNCHECKED_BYTES: Final = _UNCHECKED.size
 
 BARRIER: Final = 1
 ALL_BEFORE: Final = 2

@@ -50,7 +50,11 @@ Syncs = Callable[[Sequence[LogFile]], None]
 
 
 class SyncThreads:
-    """`Syncs` side by side: the caller takes one file, a thread each of the others."""
+    """`Syncs` side by side: the caller takes one file, a thread each of the others.
+
+    Args:
+        shards: Files at most.
+    """
 
     def __init__(self, shards: int) -> None:
         self._threads = ThreadPoolExecutor(max(1, shards - 1), "mainspring-log-sync")
@@ -346,7 +350,7 @@ class ShardedWriter:
 
 
 LogWriting = LogWriter | ShardedWriter
-"""Either writer."""
+"""The writer of a log, in one piece or in shards."""
 
 
 def open_log(

@@ -23,11 +23,11 @@ from actors.protocol.records import LSN_FIRST
 from actors.saved import kept_runs, load, save
 from runtime.storage.archiving import Archiver
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
-from runtime.storage.files import Files
+from runtime.storage.files import DAMAGED, Files
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
 from runtime.storage.recovery import replay_of_all
-from runtime.storage.resume import DAMAGED, first_lsn, refuse_cut
+from runtime.storage.resume import first_lsn, refuse_cut
 
 
 class Taken(NamedTuple):

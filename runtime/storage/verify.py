@@ -14,11 +14,10 @@ from typing import Any, Final
 from actors.protocol.errors import LogCorrupt
 from actors.protocol.records import RecordType
 from actors.protocol.words import counted
-from runtime.storage.files import ASIDE, DiskFiles, Files
+from runtime.storage.files import ASIDE, DAMAGED, DiskFiles, Files
 from runtime.storage.folder import StateFolder, is_log_name
 from runtime.storage.reader import LogReader, read_log
 from runtime.storage.report import RecoveryReport
-from runtime.storage.salvage_shards import DAMAGED
 from runtime.storage.segment import LogPlace, segment_no
 from runtime.storage.verify_checkpoint import verify_checkpoint
 from runtime.storage.verify_subscriptions import verify_subscriptions

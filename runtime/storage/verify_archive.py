@@ -19,9 +19,9 @@ from runtime.mail.blobs import BlobStore
 from runtime.mail.references import BlobRef, blobs_in
 from runtime.storage.archive import ArchiveFile
 from runtime.storage.contents import stored_values
+from runtime.storage.files import DAMAGED
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 from runtime.storage.past_runs import core_of
-from runtime.storage.resume import DAMAGED
 
 NAMED_MAX: Final = 20
 """Findings that are told one by one."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NoReturn
 
@@ -47,6 +47,7 @@ from runtime.storage.segment import (
 
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors that more room mends: of the disk, the user's quota, the process's limit on file sizes."""
+BATCH_BYTES: Final = 8 << 20
 
 
 class LogWriter:
@@ -274,3 +275,17 @@ class LogWriter:
                     self._files.remove(f"{self._place.folder}/{name}")
         except OSError as error:
             self._fail("tidying the log folder", error)
+
+
+def batches(records: Iterable[Record], records_max: int) -> Iterator[list[Record]]:
+    """Records in batches to be written, for who writes a log anew: so many at most, and some `BATCH_BYTES`."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += len(record.payload)
+        if len(batch) >= records_max or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -13,10 +13,10 @@ import os
 import sys
 
 from actors.protocol.records import Record, RecordType
-from runtime.storage.files import DiskFiles, write_whole
+from runtime.storage.files import DAMAGED, DiskFiles, write_whole
 from runtime.storage.folder import IDENTITY_NAME, MAGIC, StateFolder
 from runtime.storage.reader import read_log
-from runtime.storage.salvage import DAMAGED, mend_log
+from runtime.storage.salvage import mend_log
 from runtime.storage.segment import LogPlace, segment_name
 from runtime.storage.sharded_wal import open_log
 from tests.compat.make_log import CREATED, TORN, UUID_TEXT

@@ -58,6 +58,12 @@ def test_links_lead_somewhere() -> None:
     assert [target for target in linked if target not in files()] == []
 
 
+def test_anchors_name_headings() -> None:
+    titles = re.findall(r"^#+ (.+)$", FENCE.sub("", README), re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= anchors
+
+
 def test_figures_stand_only_where_a_command_prints_them() -> None:
     assert MEASURED.findall(prose(README)) == []
     (figures,) = FIGURES.findall(README)

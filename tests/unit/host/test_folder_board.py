@@ -8,21 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from runtime.host.folder_board import board_of_process, folder_board
-from runtime.mail.board import BoardWriter, create_board
+from runtime.host.folder_board import board_of_process
+from runtime.mail.board import BoardReader, BoardWriter, create_board
 from runtime.storage.folder import StateFolder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="found by /proc")
 
 
+def board_of(folder: StateFolder) -> BoardReader | None:
+    pid = folder.owner_pid()
+    return board_of_process(pid, str(folder.uuid)) if pid else None
+
+
 def test_the_board_of_a_folder_is_found_while_it_is_owned(tmp_path: Path) -> None:
     with StateFolder.open(tmp_path / "state") as folder:
-        assert folder_board(folder) is None
+        assert board_of(folder) is None
         fd = create_board(str(folder.uuid))
         writer = BoardWriter(os.dup(fd))
         writer.sweep()
         writer.begin()
-        found = folder_board(folder)
+        found = board_of(folder)
         assert found is not None
         assert found.incarnation() == 1
         found.close()
@@ -30,5 +35,5 @@ def test_the_board_of_a_folder_is_found_while_it_is_owned(tmp_path: Path) -> Non
         assert board_of_process(os.getpid(), "another") is None
         assert board_of_process(1 << 30, str(folder.uuid)) is None
     with StateFolder.open(tmp_path / "state", owner=False, create=False) as folder:
-        assert folder_board(folder) is None, "nobody owns it any more"
+        assert board_of(folder) is None, "nobody owns it any more"
     os.close(fd)

@@ -21,8 +21,8 @@ from runtime.mail.plain import EXTENSION
 from runtime.storage import archiving as module
 from runtime.storage.archive import ArchiveFile
 from runtime.storage.checkpoint import CheckpointFile
+from runtime.storage.files import DAMAGED
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder
-from runtime.storage.resume import DAMAGED
 from runtime.storage.segment import SegmentInfo
 from runtime.storage.take import Taken, take_checkpoint
 from tests.unit.actors.rig import Rig, kind

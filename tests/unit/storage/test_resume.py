@@ -12,10 +12,10 @@ from actors.protocol.errors import CheckpointUnusable, LogCorrupt
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from runtime.storage.checkpoint import CHECKPOINT_NAME
-from runtime.storage.files import DiskFiles
+from runtime.storage.files import DAMAGED, DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import RecoveryReport
-from runtime.storage.resume import DAMAGED, resume, resume_live
+from runtime.storage.resume import resume, resume_live
 from runtime.storage.salvage import mend_log
 from runtime.storage.segment import SegmentInfo, segment_name
 from runtime.storage.wal import LogWriter

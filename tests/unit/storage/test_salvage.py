@@ -9,8 +9,9 @@ import pytest
 
 from actors.protocol.errors import LogCorrupt
 from actors.protocol.records import Record
+from runtime.storage.files import DAMAGED
 from runtime.storage.reader import RecoveryReport
-from runtime.storage.salvage import DAMAGED, mend_log
+from runtime.storage.salvage import mend_log
 from runtime.storage.wal import LogWriter
 from tests.sim.disk import FakeDisk, PowerCut
 from tests.unit.storage.logs import PLACE, new_disk, path_of, records_from, recover, write_batches

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from actors.protocol.errors import LogCorrupt
 from actors.protocol.records import Record
+from runtime.storage.files import DAMAGED
 from runtime.storage.report import RecoveryReport
 from runtime.storage.salvage import mend_log
-from runtime.storage.salvage_shards import DAMAGED, mend_shards
+from runtime.storage.salvage_shards import mend_shards
 from tests.sim.disk import FakeDisk, PowerCut
 from tests.unit.storage.shards import PLACE, new_disk, open_writer, path_of, records_from, recover
 

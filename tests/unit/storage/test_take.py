@@ -9,8 +9,9 @@ import pytest
 from actors.protocol.errors import CheckpointUnusable, LogCorrupt
 from actors.protocol.records import Record
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
+from runtime.storage.files import DAMAGED
 from runtime.storage.folder import StateFolder
-from runtime.storage.resume import DAMAGED, resume
+from runtime.storage.resume import resume
 from runtime.storage.segment import SegmentInfo, segment_name
 from runtime.storage.take import Taken, take_checkpoint
 from tests.states import differences

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from runtime.storage.files import DAMAGED
 from runtime.storage.folder import ARCHIVE_NAME
-from runtime.storage.resume import DAMAGED
 from runtime.storage.segment import SegmentInfo
 from runtime.storage.verify_archive import ArchiveFinding, verify_archive
 from tests.unit.storage.states import make_folder
