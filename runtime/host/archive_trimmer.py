@@ -10,17 +10,11 @@ what the next one goes on with.
 
 from __future__ import annotations
 
-import os
 import time
-from contextlib import suppress
 from typing import Any, Final
 
-import orjson
-
 from actors.archived import ArchiveRule
-from actors.protocol.errors import MainspringError
-from runtime.host import kernel
-from runtime.host.checkpointer import NICENESS, OOM_SCORE
+from runtime.host.errand_main import do_errand
 from runtime.storage.archive import ArchiveFile
 from runtime.storage.archive_trim import Trimmer
 from runtime.storage.folder import StateFolder
@@ -33,20 +27,24 @@ RUN_S: Final = 60.0
 
 def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
     """Trim, say so, and return."""
-    kernel.name_process("ms-archive")
-    kernel.step_back(NICENESS)
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write(OOM_SCORE)
-    try:
-        with StateFolder.open(config["state_dir"], create=False, owner=False) as folder:
-            said = trim(folder, ArchiveRule.of(config["archive"]))
-    except (MainspringError, OSError, MemoryError) as refused:
-        said = {"failed": f"{type(refused).__name__}: {getattr(refused, 'message', refused)}"}
-    os.write(fds[0], orjson.dumps(said))
+    do_errand("ms-archive", fds[0], lambda: _trim(config))
+
+
+def _trim(config: dict[str, Any]) -> dict[str, Any]:
+    with StateFolder.open(config["state_dir"], create=False, owner=False) as folder:
+        return trim(folder, ArchiveRule.of(config["archive"]))
 
 
 def trim(folder: StateFolder, rule: ArchiveRule, run_s: float = RUN_S) -> dict[str, Any]:
     """Trim the archive of a folder, if it has one, for a while.
+
+    Args:
+        folder: The state folder.
+        rule: How long runs stay.
+        run_s: Seconds, after which what is left is for the next process.
+
+    Returns:
+        What is said of it, see the module. A crash leaves what the next process goes on with.
 
     Raises:
         ArchiveUnusable, NewerFormat, StateFolderError, DiskFull: As `ArchiveFile.write`.
