@@ -1,6 +1,6 @@
 """Makes the state folder with a log in shards that a version leaves behind, for later versions to open.
 
-    python -m tests.compat.make_shards tests/compat/shards_v2
+    python -m tests.compat.make_shards tests/compat/shards_v3
 
 Run it once, when a format is released, and never again for that folder. The folder holds records of runs and of none on
 three shards, two segments, a stretch that salvage gave up, an orderly close, and a torn tail on one of the shards.

@@ -17,6 +17,11 @@ from tests.sim.disk import FakeDisk, PowerCut
 from tests.unit.storage.shards import PLACE, new_disk, open_writer, path_of, records_from, recover
 
 
+VERSION = range(8, 10)
+"""Bytes of a segment that say its format: a greater one is a newer version's, whose check is where that says, and is
+refused rather than salvaged."""
+
+
 def damaged_log(seed: int, *, closed: bool = True) -> tuple[FakeDisk, list[Record]]:
     """Several segments, one or two of which have a bad place."""
     random, disk = Random(seed), new_disk(seed)
@@ -35,7 +40,8 @@ def damaged_log(seed: int, *, closed: bool = True) -> tuple[FakeDisk, list[Recor
             continue
         match random.choice(("flip", "flip", "remove", "cut")):
             case "flip":
-                disk.flip(path, random.randrange(disk.size(path)))
+                at = random.randrange(disk.size(path))
+                disk.flip(path, at if at not in VERSION else at + len(VERSION))
             case "remove":
                 _remove(disk, path)
             case "cut":
