@@ -57,7 +57,7 @@ class ArchiveFile:
         self.lsn = 0
         self._seed = uuid.int & 0xFFFF_FFFF_FFFF_FFFF
         self._uuid = str(uuid)
-        self._database = database
+        self._database, self._reads = database, False
         self._packer = Packer()
         self._copy = copy
         self._passed: list[int] = []
@@ -86,6 +86,7 @@ class ArchiveFile:
         except sqlite3.Error as error:
             _explain(path, error)
         if there:
+            found._reads = True
             return found
         found.close()
         return None
@@ -185,6 +186,12 @@ class ArchiveFile:
         """Names of the large values of a run."""
         rows = self._rows("SELECT blobs FROM run WHERE no = ?", (no,))
         return [] if not rows or not rows[0][0] else list(orjson.loads(rows[0][0]))
+
+    @property
+    def rule(self) -> ArchiveRule | None:
+        """By which it was kept last; None: nothing was said yet."""
+        rows = self._rows("SELECT value FROM meta WHERE name = 'rule'", ())
+        return ArchiveRule.of(orjson.loads(rows[0][0])) if rows and rows[0][0] else None
 
     def totals(self) -> tuple[int, int, int]:
         """How many runs and nodes there are, and in how many bytes."""
@@ -331,7 +338,18 @@ class ArchiveFile:
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            _explain(self.path, error)
+            if not (self._reads and self._copy is None and needs_copy(error)):
+                _explain(self.path, error)
+        self._go_to_copy()
+        return self._rows(statement, values)
+
+    def _go_to_copy(self) -> None:
+        """Whoever wrote was killed since it was opened: read on in a copy, where its journal can be put right."""
+        within, self._copy = self._database.in_transaction, copied(self.path)
+        self._database.close()
+        self._database = connect(os.path.join(self._copy, ARCHIVE_NAME), "rw")
+        if within:
+            self._rows("BEGIN")
 
     def _pass_over(self, database: sqlite3.Connection, entry: ArchiveEntry) -> int:
         self._passed.append(entry.run.no)
