@@ -16,7 +16,6 @@ from runtime.storage.salvage_shards import DAMAGED, mend_shards
 from tests.sim.disk import FakeDisk, PowerCut
 from tests.unit.storage.shards import PLACE, new_disk, open_writer, path_of, records_from, recover
 
-
 VERSION = range(8, 10)
 """Bytes of a segment that say its format: a greater one is a newer version's, whose check is where that says, and is
 refused rather than salvaged."""
