@@ -18,7 +18,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.openings import read_openings
-from runtime.storage.sharded_tail import open_tail
+from runtime.storage.sharded_tail import open_tail, written_end
 
 if TYPE_CHECKING:
     from actors.event_fold import EventFold
@@ -74,7 +74,7 @@ class EventReader:
             self._from_ns = moment_ns(since)
             start = tail.before_time(self._from_ns)
         else:
-            start = tail.end_lsn() if isinstance(since, str) else since
+            start = written_end(tail.place) if isinstance(since, str) else since
         tail.seek(start)
         return start
 

@@ -74,7 +74,8 @@ def queries_of(runtime: Any) -> FolderQueries:
 
     found: FolderQueries | None = runtime.__dict__.get("_queries")
     if found is None:
-        found = runtime.__dict__.setdefault("_queries", FolderQueries(runtime.config.state_dir))
+        archives = runtime.config.archive_rule is not None
+        found = runtime.__dict__.setdefault("_queries", FolderQueries(runtime.config.state_dir, archives=archives))
     return found
 
 

@@ -31,7 +31,7 @@ from runtime.event_filter import EventFilter, Since
 from runtime.event_reader import EventReader
 from runtime.storage.cursors import Cursor, CursorFile
 from runtime.storage.folder import StateFolder
-from runtime.storage.tail import LogTail
+from runtime.storage.sharded_tail import written_end
 
 _LOG: Final = logging.getLogger("mainspring")
 SAVE_S: Final = 0.05
@@ -104,8 +104,7 @@ class BridgeCursor:
         if self._ahead and self._ahead[0].at <= goal <= self._ahead[-1].at:
             self.confirmed(goal)
             return
-        with LogTail(self._place) as tail:
-            end = tail.end_lsn()
+        end = written_end(self._place)
         if goal.lsn >= end:
             raise BridgeConflict(
                 f"the stream has events of this folder up to LSN {goal.lsn}, and its log ends before {end}: "

@@ -18,7 +18,7 @@ from runtime.storage.files import DiskFiles
 from runtime.storage.folder import UNNAMED, StateFolder
 from runtime.storage.reader import list_segments
 from runtime.storage.segment import LogPlace, segment_name
-from runtime.storage.tail import LogTail
+from runtime.storage.sharded_tail import written_end
 
 ASK_S: Final = 2.0
 """How long the engine may take to say it, before it is asked again."""
@@ -66,8 +66,8 @@ class OutsideHorizon:
     def _look_alone(self) -> None:
         """There may be no engine."""
         try:
-            with StateFolder.open(self._state_dir, create=False, holder_pid=UNNAMED), LogTail(self._place) as tail:
-                lsn = tail.end_lsn() - 1
+            with StateFolder.open(self._state_dir, create=False, holder_pid=UNNAMED):
+                lsn = written_end(self._place) - 1
         except StateFolderInUse:
             return  # it begins or ends just now, or is busy
         _sync(self._place)  # without the lock: what is whole stays, and whoever opens the folder need not wait
@@ -75,25 +75,27 @@ class OutsideHorizon:
 
 
 def _size_of(place: LogPlace) -> tuple[str, int]:
-    """The newest file of the log, and the bytes of all: what tells cheaply whether there is more."""
+    """The newest file of the log, and the bytes of all in all shards: what tells cheaply whether there is more."""
     found = [("", 0)]
-    with os.scandir(place.folder) as entries:
-        for entry in entries:
-            try:
-                found.append((entry.name, entry.stat().st_size))
-            except FileNotFoundError:
-                continue
+    for part in place.parts():
+        with os.scandir(part.folder) as entries:
+            for entry in entries:
+                try:
+                    found.append((entry.name, entry.stat().st_size))
+                except FileNotFoundError:
+                    continue
     return max(found)[0], sum(size for _, size in found)
 
 
 def _sync(place: LogPlace) -> None:
     """Make what is written durable. Segments before the last one are: see `wal`."""
-    for no in list_segments(place, DiskFiles())[-1:]:
-        try:
-            fd = os.open(f"{place.folder}/{segment_name(no)}", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    for part in place.parts():
+        for no in list_segments(part, DiskFiles())[-1:]:
+            try:
+                fd = os.open(f"{part.folder}/{segment_name(no)}", os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)

@@ -71,15 +71,19 @@ class FolderQueries:
     Args:
         state_dir: The state folder.
         archive_of: Opens the archive of a state folder; None: it has none.
+        archives: Whether what is let go of will be archived, also where there is no archive yet.
     """
 
     def __init__(
         self,
         state_dir: str | os.PathLike[str],
         archive_of: Callable[[str | os.PathLike[str]], Archive | None] | None = None,
+        *,
+        archives: bool = False,
     ) -> None:
         self._state_dir = state_dir
         self._archive_of = archive_of or open_archive
+        self._archives = archives
         self._state = FolderState(state_dir)
         self._turn = threading.Lock()
 
@@ -114,12 +118,12 @@ class FolderQueries:
         budget = asked.budget
         archive = self._archive_of(self._state_dir)
         with nullcontext() if archive is None else closing(archive):
-            archived_lsn = None if archive is None else archive.lsn
+            archived_lsn = (0 if self._archives else None) if archive is None else archive.lsn
             if asked.moment == NOW:
                 snapshot = self._state.now(upto_lsn, budget, archived_lsn)
             else:
                 snapshot = self._state.then(asked.moment, upto_lsn, budget, archived_lsn)
-            more = () if archive is None else sources_of(snapshot, archive)
+            more = (GoneSource(snapshot.gone),) if archive is None else sources_of(snapshot, archive)
             return run_statement(snapshot, asked.sql, asked.params, asked.rows_max, budget, more)
 
 

@@ -173,6 +173,8 @@ class FolderState:
             QueryTooLong: It took too long. StateFolderError, LogCorrupt, CheckpointUnusable: it cannot be read.
         """
         followed, self._now = self._now, None  # whatever goes wrong, the next call begins anew
+        if followed is not None and archived_lsn is not None and not followed.keeps_gone:
+            followed = None  # there is an archive by now: what was let go of behind it was not kept
         if followed is not None:
             followed.budget = budget
             followed.archived(archived_lsn)

@@ -155,6 +155,12 @@ class ArchiveFile(PartsFile):
         rows = self._rows("SELECT blobs FROM run WHERE no = ?", (no,))
         return [] if not rows or not rows[0][0] else list(orjson.loads(rows[0][0]))
 
+    @property
+    def rule(self) -> ArchiveRule | None:
+        """By which it was kept last; None: nothing was said yet."""
+        rows = self._rows("SELECT value FROM meta WHERE name = 'rule'", ())
+        return ArchiveRule.of(orjson.loads(rows[0][0])) if rows and rows[0][0] else None
+
     def totals(self) -> tuple[int, int, int]:
         """How many runs and nodes there are, and in how many bytes."""
         ((runs, nodes, size),) = self._rows("SELECT count(*), sum(nodes), sum(bytes) FROM run")
@@ -256,7 +262,18 @@ class ArchiveFile(PartsFile):
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            self._explain(self.path, error)
+            if not (self._reads and self._copy is None and needs_copy(error)):
+                self._explain(self.path, error)
+        self._go_to_copy()
+        return self._rows(statement, values)
+
+    def _go_to_copy(self) -> None:
+        """Whoever wrote was killed since it was opened: read on in a copy, where its journal can be put right."""
+        within, self._copy = self._database.in_transaction, copied(self.path)
+        self._database.close()
+        self._database = connect(os.path.join(self._copy, ARCHIVE_NAME), "rw")
+        if within:
+            self._rows("BEGIN")
 
     def _pass_over(self, database: sqlite3.Connection, entry: ArchiveEntry) -> int:
         self._passed.append(entry.run.no)

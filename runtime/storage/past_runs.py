@@ -8,8 +8,8 @@ checkpoint is in the log only; then checkpoint and log are folded once, as a rec
 remembered. Where nothing was, or nothing new, the log is read on from where it was read before.
 
 Concurrency: one thread at a time (`runtime.past` sees to that). Memory: rows of what was let go of since the
-checkpoint, and the run that was asked for last. Known limit: an id that nobody has costs a fold where something was let
-go of since the last question.
+checkpoint, as many of these runs as HELD_NODES_MAX allows, and the run that was asked for last. Known limit: an id that
+nobody has costs a fold where something was let go of since the last question.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from runtime.storage.resume import first_lsn, resume_live
 
 QUESTIONS: Final = frozenset({"status", "nodes", "result", "story", "why"})
 """Those of `actors.queries` that only read one run."""
+HELD_NODES_MAX: Final = 100_000
+"""Nodes of runs that are held after a fold."""
 
 
 class PastRuns:
@@ -60,6 +62,8 @@ class PastRuns:
         self._seen_lsn = 0
         self._let_go: dict[int, tuple[int, ArchivedRun]] = {}
         """LSN and row of what the log says was let go of, by number."""
+        self._held: dict[int, Run] = {}
+        """Some of these runs: whoever asks for one after the other need not have the log folded for each."""
 
     def answer(self, what: str, args: dict[str, Any]) -> list[Any] | None:
         """The engine's answer to a question about a run that it does not know any more: [reply, error]. None: it is not
@@ -129,7 +133,7 @@ class PastRuns:
                 with archive:
                     if found := archive.run(row.no):
                         return found
-            run = self._fold(folder, row.no)
+            run = self._held.get(row.no) or self._fold(folder, row.no)
         return [] if run is None else [SavedPart(run.no, *piece) for piece in save_run(run)]
 
     def _is_there(self) -> bool:
@@ -183,6 +187,7 @@ class PastRuns:
         self._seen_lsn = last_lsn
         now_ns = time.time_ns()
         self._let_go = {no: entry for no, entry in self._let_go.items() if entry[0] > archive_lsn}
+        self._held = {no: run for no, run in self._held.items() if no in self._let_go}
         rows = [row for _, row in self._let_go.values() if row.no not in gone]
         expiries = [(row, self._rule.expires_ns(row)) for row in rows]
         return [row for row, expires_ns in expiries if expires_ns is None or expires_ns > now_ns]
@@ -190,22 +195,55 @@ class PastRuns:
     def _fold(self, folder: StateFolder, wanted: int = 0) -> Run | None:
         """Read what is let go of behind the checkpoint; returns the run of this number if it is among that."""
         load_blob = BlobStore(folder.blobs_path, fsync=False).open
-        found: dict[int, Run] = {}
+        held = _HeldRuns(wanted)
 
         def fresh() -> Replay:
             self._let_go.clear()
-            found.clear()
+            held.clear()
             replay = replay_of_all(load_blob)
             replay.let_go = partial(take, replay)
             return replay
 
         def take(replay: Replay, run: Run, ended_ns: int | None) -> None:
             self._let_go[run.no] = (replay.scheduler.lsn, archived_run(run, ended_ns))
-            if run.no == wanted:
-                found[run.no] = run
+            held.add(run)
 
         resume_live(folder, fresh, self._files)
-        return found.get(wanted)
+        self._held = held.runs
+        return self._held.get(wanted)
+
+
+class _HeldRuns:
+    """As many runs as there is room for; where it is short, those behind the one that is wanted."""
+
+    def __init__(self, wanted: int) -> None:
+        self.runs: dict[int, Run] = {}
+        self._wanted = wanted
+        self._nodes = 0
+
+    def add(self, run: Run) -> None:
+        """Hold a run, and let go of others for it."""
+        if self._nodes + run.size > HELD_NODES_MAX:
+            for no in [no for no in self.runs if no < self._wanted]:
+                self._nodes -= self.runs.pop(no).size
+        if self._nodes + run.size <= HELD_NODES_MAX or run.no == self._wanted:
+            self.runs[run.no] = run
+            self._nodes += run.size
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.runs.clear()
+        self._nodes = 0
+
+
+def last_rule(path: str | os.PathLike[str]) -> ArchiveRule | None:
+    """The rule by which the archive of a folder was kept last; None: there is none, or nothing came there yet."""
+    with StateFolder.open(path, create=False, owner=False) as folder:
+        archive = ArchiveFile.read(folder.path, folder.uuid)
+        if archive is None:
+            return None
+        with archive:
+            return archive.rule
 
 
 def stands_for(row: ArchivedRun, key: str) -> bool:

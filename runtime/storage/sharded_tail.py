@@ -275,3 +275,21 @@ AnyTail = LogTail | ShardedTail
 def open_tail(place: LogPlace) -> AnyTail:
     """Reads a log, in one piece or in shards, from any place."""
     return LogTail(place) if place.shards == 1 else ShardedTail(place)
+
+
+def written_end(place: LogPlace) -> int:
+    """The LSN behind the last record that a start would keep: what some shards have behind a gap does not count.
+
+    Reads the last segment of a log in shards. That is the last one of shard 0, where a segment is made last.
+    """
+    with LogTail(place.part(0)) as first:
+        if place.shards == 1:
+            return first.end_lsn()
+        begins = first.last_first_lsn
+    with ShardedTail(place) as tail:
+        tail.seek(begins)
+        if tail.next_lsn != begins:  # the gap comes first
+            return begins
+        while tail.read():
+            pass
+        return tail.next_lsn

@@ -66,7 +66,7 @@ class PartsFile:
         self.packer = Packer()
         self._uuid = str(uuid)
         self._seed = uuid.int & 0xFFFF_FFFF_FFFF_FFFF
-        self._database = database
+        self._database, self._reads = database, False
         self._copy = copy
 
     @classmethod
@@ -92,6 +92,7 @@ class PartsFile:
         except sqlite3.Error as error:
             cls._explain(path, error)
         if there:
+            found._reads = True
             return found
         found.close()
         return None

@@ -74,6 +74,16 @@ class LogTail:
                     return segment.first_lsn
         return LSN_FIRST
 
+    @property
+    def last_first_lsn(self) -> int:
+        """The LSN with which the last segment begins."""
+        for no in reversed(self._numbers()):
+            segment = open_segment(self.place, no)
+            if segment is not None:
+                with segment:
+                    return segment.first_lsn
+        return LSN_FIRST
+
     def end_lsn(self) -> int:
         """The LSN behind the last record that is written: looks at the last segment from record to record."""
         for no in reversed(self._numbers()):

@@ -1,4 +1,4 @@
-"""Archived runs for an export: those that were asked for, or all whose ids no run in memory has."""
+"""Runs of the archive, and on their way there, for an export: those asked for, or all with ids that memory has not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from actors.archived import ArchivedRun
 from actors.protocol.errors import StateFolderError
 from actors.run import Run
 from actors.scheduler import Scheduler
-from runtime.storage.past_runs import PastRuns, core_of, stands_for
+from runtime.storage.past_runs import PastRuns, core_of, last_rule, stands_for
 
 
 class ArchivedRuns:
@@ -25,7 +25,7 @@ class ArchivedRuns:
     def __init__(
         self, path: str | os.PathLike[str], keys: Sequence[str], known: Collection[str], *, everything: bool
     ) -> None:
-        self._past = PastRuns(os.fspath(path), None)
+        self._past = PastRuns(os.fspath(path), last_rule(path))
         self.found: set[str] = set()
         """Those of the keys that are here."""
         chosen: dict[str, ArchivedRun] = {}

@@ -10,7 +10,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from actors.archived import ArchivedRun, archived_run
+from actors.archived import archived_run
 from actors.protocol.archive_errors import ArchiveUnusable
 from actors.protocol.errors import PayloadError
 from actors.protocol.words import counted
@@ -57,20 +57,33 @@ def verify_archive(path: str | os.PathLike[str]) -> ArchiveFinding:
             if archive is None:
                 return ArchiveFinding(notes=notes)
             with archive:
-                problems = _problems(archive, BlobStore(folder.archived_blobs_path, fsync=False))
+                store = BlobStore(folder.archived_blobs_path, fsync=False)
+                bare: list[str] = []
+                problems = _problems(archive, store, bare)
+                if bare:
+                    text = "without some of their large values, which were not there any more when they were archived"
+                    notes = (*notes, f"{counted(len(bare), 'archived run')} {text}, as {bare[0]}")
                 runs, nodes, size = archive.totals()
                 return ArchiveFinding(runs, nodes, size, archive.lsn, tuple(problems), notes)
         except ArchiveUnusable as damaged:
             return ArchiveFinding(problems=(damaged.message,), notes=notes)
 
 
-def _problems(archive: ArchiveFile, store: BlobStore) -> list[str]:
+def _problems(archive: ArchiveFile, store: BlobStore, bare: list[str]) -> list[str]:
+    """What is wrong; runs that came without some of their large values are added to `bare`."""
     found = [f"{ARCHIVE_NAME}: {text}" for text in archive.check()]
     for row in archive.summaries():
         try:
             parts = archive.run(row.no)
             if parts:
-                found += _of_run(row, core_of(row, parts).scheduler.book.finished[row.no], store)
+                run = core_of(row, parts).scheduler.book.finished[row.no]
+                lost = _lost(run, store)
+                named = lost.keys() & set(archive.blobs(row.no)) if lost else ()
+                found += [f"archived run {row.run_id}: {lost[name]}" for name in sorted(named)]
+                if len(named) < len(lost):
+                    bare.append(row.run_id)
+                if archived_run(run, row.ended_ns) != row:
+                    found.append(f"archived run {row.run_id} is not what its row says")
         except ArchiveUnusable as damaged:
             found.append(damaged.message)
         if len(found) > NAMED_MAX:
@@ -78,19 +91,18 @@ def _problems(archive: ArchiveFile, store: BlobStore) -> list[str]:
     return found
 
 
-def _of_run(row: ArchivedRun, run: Run, store: BlobStore) -> list[str]:
-    found = []
-    if archived_run(run, row.ended_ns) != row:
-        found.append(f"archived run {row.run_id} is not what its row says")
+def _lost(run: Run, store: BlobStore) -> dict[str, str]:
+    """Large values of a run that cannot be read, and why: those that its row names were there once."""
+    found: dict[str, str] = {}
 
     def read(ref: BlobRef) -> Any:
         try:
             return store.read(ref.name, ref.size, ref.checksum)
         except PayloadError as lost:
-            found.append(f"archived run {row.run_id}: {lost.message}")
+            found[ref.name] = lost.message
             return None
 
     for _, wire in stored_values(run):
-        for ref in blobs_in(wire, lambda ref: None):
+        for ref in blobs_in(wire, read):
             read(ref)
     return found

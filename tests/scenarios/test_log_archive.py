@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from runtime import AsyncRuntime, Flow, NodeType, Retention, RunState, Runtime, export_runs, import_runs
-from runtime.errors import ArchiveUnusable, MissingNode, RunNotEnded, TaskFailed, UnknownRun
+from runtime.errors import ArchiveUnusable, MissingNode, PayloadError, RunNotEnded, TaskFailed, UnknownRun
 from runtime.storage.archive import ArchiveFile
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder
+from runtime.storage.verify_archive import verify_archive
 from tests.scenarios import handlers, handlers_payloads
 from tests.scenarios.processes import OwnFamily, kill, send
 from tests.scenarios.waiting import until
@@ -85,6 +86,9 @@ def check_run(rt: Runtime, run_id: str) -> None:
     assert handle.node("right").status().parents == (0,)
     assert handle.story()[0].event == "submitted"
     assert "succeeded" in handle.node("left").why()
+    counted = "(SELECT count(*) FROM tasks WHERE run_id = ?1)"
+    rows = rt.query(f"SELECT state, tasks, {counted} FROM runs WHERE run_id = ?1", [run_id])
+    assert list(rows) == [("succeeded", 2, 2)]
     with pytest.raises(MissingNode):
         handle.result("middle")
 
@@ -232,6 +236,26 @@ def test_without_checkpoints_there_is_none(state_dir: Path) -> None:
         with pytest.raises(UnknownRun):
             rt.handle("mine")
     assert not (state_dir / ARCHIVE_NAME).exists()
+
+
+def test_what_went_while_there_was_no_archive_has_lost_its_large_values_only(state_dir: Path) -> None:
+    """The engine that let go of it removed their files; that is no damage."""
+    work_of = {"node_types": ONE, "durability": "os", "retention": FEW}
+    with Runtime(state_dir, **work_of, checkpoint_bytes=None) as rt:
+        rt.submit(handlers_payloads.make_array, 1 << 17, run_id="large").result(timeout=60)
+        rt.submit(a_flow(), run_id="mine").wait(30)
+        for number in range(5):
+            rt.submit(math.sqrt, float(number)).result(timeout=30)
+        until(lambda: not (state_dir / "blobs" / "large").exists(), "its file to go")
+    with opened(state_dir) as rt:
+        until_archived(rt, "mine", "large")
+        check_run(rt, "mine")
+        assert rt.handle("large").wait() == RunState.SUCCEEDED
+        with pytest.raises(PayloadError):
+            rt.handle("large").result()
+    found = verify_archive(state_dir)
+    assert found.problems == ()
+    assert "1 archived run without" in found.notes[0]
 
 
 def test_a_run_is_forgotten_by_hand_wherever_it_is(state_dir: Path, tmp_path: Path) -> None:

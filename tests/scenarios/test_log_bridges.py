@@ -129,8 +129,9 @@ def test_events_are_in_the_stream_as_they_are_in_the_log(state_dir: Path, server
     assert places(server.entries()) == expected(state_dir)
 
 
-def test_a_bridge_in_the_program_publishes_what_happens(state_dir: Path, server: Server) -> None:
-    with opened(state_dir) as rt:
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_bridge_in_the_program_publishes_what_happens(state_dir: Path, server: Server, shards: int) -> None:
+    with opened(state_dir, log_shards=shards) as rt:
         bridge = Bridge(rt, server.url, "run.*", name="mine", stream="runs", since="now")
         thread = threading.Thread(target=bridge.run)
         thread.start()
@@ -167,7 +168,9 @@ def test_a_bridge_for_asyncio(state_dir: Path, server: Server) -> None:
 # --- whatever is killed -----------------------------------------------------------------------------------------------
 
 
-def test_each_event_once_when_the_bridge_is_killed_at_random(state_dir: Path, server: Server) -> None:
+@pytest.mark.parametrize("shards", [1, 3])
+def test_each_event_once_when_the_bridge_is_killed_at_random(state_dir: Path, server: Server, shards: int) -> None:
+    opened(state_dir, log_shards=shards).close()
     chance = random.Random(7)
     with host_program("working", state_dir, 40, 0) as host:
         host.read_line()

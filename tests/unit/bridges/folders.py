@@ -17,19 +17,24 @@ from runtime.event_filter import EventFilter, Since
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
-from runtime.storage.wal import LogWriter
+from runtime.storage.sharded_wal import open_log
 
 
 class Openings:
-    """A state folder whose log has openings only, some eight in a segment. No engine has it open."""
+    """A state folder whose log has openings only, some eight in a segment. No engine has it open.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: Of the folder.
+        shards: Of its log; openings are in the first one.
+    """
+
+    def __init__(self, path: Path, shards: int | None = None) -> None:
         self.path = str(path)
-        with StateFolder.open(self.path) as folder:
+        with StateFolder.open(self.path, log_shards=shards) as folder:
             self.uuid = str(folder.uuid)
             log = read_log(folder.log, DiskFiles())
             list(log)
-            self.writer = LogWriter(folder.log, DiskFiles(), log.report(), segment_bytes=600)
+            self.writer = open_log(folder.log, DiskFiles(), log.report(), segment_bytes=600)
 
     def write(self, count: int) -> None:
         """Log so many openings."""

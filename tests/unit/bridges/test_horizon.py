@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from runtime.bridges import horizon as horizon_module
 from runtime.bridges.horizon import OutsideHorizon
 from runtime.host import command_socket
 from runtime.storage.folder import StateFolder
+from runtime.storage.segment import segment_name
 from tests.unit.bridges.folders import Openings
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Openings]:
-    made = Openings(tmp_path)
+@pytest.fixture(params=[1, 3])
+def log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Openings]:
+    made = Openings(tmp_path, request.param)
     yield made
     made.close()
 
@@ -95,7 +97,20 @@ def test_while_an_engine_begins_nothing_is_said(log: Openings, engine: Engine) -
     assert horizon.look(1) == 7
 
 
-def test_what_is_synced_is_the_last_segment(log: Openings) -> None:
-    log.write(7)
+def test_what_is_synced_is_the_last_segment_of_each_shard(log: Openings, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.write(20)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
     with StateFolder.open(log.path, owner=False, create=False) as folder:
         horizon_module._sync(folder.log)
+        assert synced == [f"{part.folder}/{segment_name(log.writer.active.no)}" for part in folder.log.parts()]
+
+
+def test_what_grows_is_seen_in_every_shard(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path, log_shards=3) as folder:
+        parts = folder.log.parts()
+        seen = {horizon_module._size_of(folder.log)}
+        for part in parts:
+            (Path(part.folder) / segment_name(1)).write_bytes(b"more")
+            seen.add(horizon_module._size_of(folder.log))
+    assert len(seen) == 4

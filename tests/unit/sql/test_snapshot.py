@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import orjson
 import pytest
 
 from actors.protocol.errors import CheckpointUnusable, ConfigurationError, LogCorrupt, UnknownMoment
@@ -22,6 +23,7 @@ from runtime.sql.snapshot import FolderState, Snapshot, moment_of
 from runtime.storage.history import NOW, Moment
 from tests.unit.sql.told import fold, run_rows, task_rows
 from tests.unit.storage.states import busy_log, cut, make_folder, put_checkpoint
+from tests.unit.storage.test_archiving import forgetful_log
 from tests.unit.storage.worlds import records_midway, records_of
 
 
@@ -207,3 +209,16 @@ def test_a_folder_is_asked_by_its_path(tmp_path: Path) -> None:
     found = query(tmp_path, "SELECT count(*) FROM tasks WHERE state = ?", ["succeeded"])
     assert (found.scalar(), found.lsn) == (8, records[-1].lsn)
     assert query(tmp_path, "SELECT count(*) FROM tasks", at=records[1].lsn).lsn == records[1].lsn
+
+
+def test_an_archive_that_comes_between_two_questions_hides_nothing(tmp_path: Path) -> None:
+    """What was let go of before it was there, and is not in it, is still told of."""
+    records = forgetful_log()
+    make_folder(tmp_path, records)
+    released = {no: record.lsn for record in records if record.type == 7 for no in orjson.loads(record.payload)}
+    half = sorted(released.values())[len(released) // 2]
+    state = FolderState(tmp_path)
+    assert not state.now(half, Budget(60.0)).gone
+    found = state.now(records[-1].lsn, Budget(60.0), archived_lsn=half // 2)
+    told = {no for no, gone in found.gone.items() if gone.lsn > half // 2}
+    assert told == {no for no, lsn in released.items() if lsn > half // 2}

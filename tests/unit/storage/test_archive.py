@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,31 @@ def test_a_writer_waits_for_another_one(made: Path, monkeypatch: pytest.MonkeyPa
     with ArchiveFile.write(str(made), OWN) as one, one.transaction(), pytest.raises(StateFolderError, match="BUSY"):
         put(made, entry(9))
     put(made, entry(9))
+
+
+@pytest.mark.parametrize("first", ["rows", "parts"])
+def test_a_reader_reads_on_when_a_writer_is_killed(made: Path, tmp_path: Path, first: str) -> None:
+    """It must not put the journal right itself."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / ARCHIVE_NAME).write_bytes((made / ARCHIVE_NAME).read_bytes())
+    with opened(copy) as reader:
+        with ArchiveFile.write(str(made), OWN) as archive:
+            archive._database.execute("PRAGMA cache_size=1")  # so that what is not committed is in the file
+            with archive.transaction() as database:
+                database.execute("UPDATE run SET nodes = 5")
+                database.execute("UPDATE part SET body = zeroblob(100000)")
+                for name in (ARCHIVE_NAME, ARCHIVE_NAME + "-journal"):
+                    (copy / name).write_bytes((made / name).read_bytes())
+        before = (copy / ARCHIVE_NAME).read_bytes()
+        if first == "parts":
+            assert reader.run(1)
+        assert list(reader.summaries())[-1] == row(1)
+        assert reader.run(1)
+        aside = reader._copy
+        assert aside is not None
+    assert not os.path.exists(aside)
+    assert (copy / ARCHIVE_NAME).read_bytes() == before
 
 
 def test_a_reader_that_may_not_write_reads_what_a_crash_left(made: Path, tmp_path: Path) -> None:

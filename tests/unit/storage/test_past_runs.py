@@ -14,6 +14,7 @@ from actors.protocol.records import Record
 from runtime.storage import past_runs as module
 from runtime.storage.past_runs import PastRuns, core_of, stands_for
 from runtime.storage.segment import SegmentInfo
+from runtime.storage.transfer_archived import ArchivedRuns
 from tests.unit.storage.states import cut, make_folder
 from tests.unit.storage.test_archive import row
 from tests.unit.storage.test_archiving import FOR_EVER, KEPT, RUNS, forgetful_log, take
@@ -78,7 +79,7 @@ def test_a_log_without_news_is_folded_once(
     assert len(folds) == 1
     assert state(past, f"s-{GONE}") == "succeeded"
     assert state(past, f"s-{GONE}") == "succeeded"
-    assert len(folds) == 2, "its columns, once"
+    assert len(folds) == 1, "its columns are held"
 
 
 def test_without_a_rule_what_is_left_of_an_archive_is_read(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
@@ -121,3 +122,26 @@ def test_which_keys_are_of_a_run() -> None:
 def test_parts_that_do_not_fit_are_damage() -> None:
     with pytest.raises(ArchiveUnusable, match="does not fit together"):
         core_of(row(1), [])
+
+
+@pytest.mark.parametrize("held", [0, 3, 1000])
+def test_runs_that_are_asked_for_one_by_one_need_few_folds(
+    tmp_path: Path, segments: tuple[SegmentInfo, ...], monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    """Upwards, as an export does; whatever is held, the answers are right."""
+    monkeypatch.setattr(module, "HELD_NODES_MAX", held)
+    folds: list[int] = []
+    resume = module.resume_live
+    monkeypatch.setattr(module, "resume_live", lambda *asked: (folds.append(1), resume(*asked))[1])
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    for row_ in sorted(past.rows(), key=lambda row: row.no):
+        run = core_of(row_, past.parts(row_)).scheduler.book.finished[row_.no]
+        assert (run.no, run.results) == (row_.no, ["v" * 40])
+    assert len(folds) <= 2 + GONE / max(1, held)
+    assert len(past._held) <= max(1, held)
+
+
+def test_an_export_has_what_is_on_its_way_to_the_archive(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    take(tmp_path, segments[len(segments) // 2])
+    assert len(ArchivedRuns(tmp_path, (), (), everything=True)) == GONE
+    assert len(list(ArchivedRuns(tmp_path, (), (), everything=True).runs())) == GONE

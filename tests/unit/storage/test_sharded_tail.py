@@ -17,8 +17,8 @@ from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DiskFiles
 from runtime.storage.reader import read_log
-from runtime.storage.segment import LogPlace, segment_name
-from runtime.storage.sharded_tail import AnyTail, ShardedTail, open_tail
+from runtime.storage.segment import SEGMENT_HEADER_BYTES, LogPlace, segment_name
+from runtime.storage.sharded_tail import AnyTail, ShardedTail, open_tail, written_end
 from runtime.storage.sharded_wal import LogWriting, open_log
 from runtime.storage.tail import LogTail
 from tests.unit.storage.shards import UUID_HERE, records_from
@@ -38,6 +38,11 @@ def writer_of(place: LogPlace, segment_bytes: int = 3000) -> LogWriting:
     log = read_log(place, DiskFiles())
     assert list(log) is not None
     return open_log(place, DiskFiles(), log.report(), segment_bytes=segment_bytes)
+
+
+def sizes_of(place: LogPlace) -> dict[str, int]:
+    """Bytes of each file of a shard."""
+    return {entry.name: entry.stat().st_size for entry in os.scandir(place.folder)}
 
 
 def all_of(tail: AnyTail, upto: int | None = None) -> Iterator[Record]:
@@ -208,3 +213,23 @@ def test_marks_are_leapt_over(tmp_path: Path) -> None:
         tail.seek(11)
         assert next(all_of(tail)).lsn == 12
     writer.close()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@given(seed=st.integers(0, 1 << 16), shards=st.integers(1, 4), count=st.integers(1, 40))
+def test_the_end_is_where_a_start_would_cut(seed: int, shards: int, count: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    place = place_in(tmp_path / os.urandom(8).hex(), shards)
+    with closing(writer_of(place, 2000)) as writer:
+        for _ in range(count):
+            before = {part.folder: sizes_of(part) for part in place.parts()}
+            writer.write(records_from(writer.next_lsn, random.randrange(1, 9), random), sync=True)
+        writer.abandon()
+    assert written_end(place) == writer.next_lsn
+    name = segment_name(writer.active.no)
+    for part in random.sample(place.parts(), random.randrange(shards + 1)):  # it did not reach the disk, or in part
+        durable = before[part.folder].get(name, SEGMENT_HEADER_BYTES)
+        os.truncate(f"{part.folder}/{name}", random.randrange(durable, sizes_of(part)[name] + 1))
+    log = read_log(place, DiskFiles())
+    assert all(record for record in log)
+    assert written_end(place) == log.report().next_lsn
