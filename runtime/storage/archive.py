@@ -37,7 +37,7 @@ from actors.saved import SavedPart
 from runtime.storage.archive_rows import COLUMNS, PLAIN, SCHEMA, SELECT, ArchiveEntry, digest_of, run_of
 from runtime.storage.folder import ARCHIVE_NAME
 from runtime.storage.packing import PackingBroken
-from runtime.storage.sqlite_file import PartsFile, connect
+from runtime.storage.sqlite_file import PartsFile, connect, copied, needs_copy
 
 ARCHIVE_FORMAT: Final = 1
 PAGE_ROWS: Final = 500
