@@ -35,7 +35,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
-from runtime.storage.resume import LIVE_TRIES_MAX, begin_if_cut
+from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, begin_if_cut
 
 _GRAPH_HEAD: Final = 5
 _ASKED_FOR: Final = ("cancelled", "deadline")
@@ -166,11 +166,16 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt: It cannot be read.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        for _ in range(LIVE_TRIES_MAX):
+        for tries in range(1, LIVE_TRIES_MAX + 1):
             reader = RecordingReader(BlobStore(folder.blobs_path, fsync=False).open)
-            log = read_log(folder.log, DiskFiles(), live=True, after_lsn=reader.begin(folder))
-            for record in log:
-                reader.take(record)
+            try:
+                log = read_log(folder.log, DiskFiles(), live=True, after_lsn=reader.begin(folder))
+                for record in log:
+                    reader.take(record)
+            except OVERTAKEN:
+                if tries == LIVE_TRIES_MAX or folder.owner_pid() is None:
+                    raise
+                continue
             if not log.passed_over:  # else it was cut meanwhile
                 return reader.done()
         raise StateFolderError(f"{folder.path}: its engine cuts the log faster than it can be read; ask again")

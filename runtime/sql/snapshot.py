@@ -42,7 +42,7 @@ from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.history import NOW, Moment
 from runtime.storage.reader import read_log
-from runtime.storage.resume import LIVE_TRIES_MAX, first_lsn
+from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, first_lsn
 from runtime.storage.sharded_tail import open_tail
 from runtime.units import datetime_to_ns
 
@@ -234,7 +234,7 @@ class FolderState:
                 try:
                     if reading.done() or tries == LIVE_TRIES_MAX:
                         break
-                except CheckpointUnusable:  # the log was cut since it was looked at; or it is true
+                except OVERTAKEN:
                     if tries == LIVE_TRIES_MAX:
                         raise
         return reading.replay

@@ -31,7 +31,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
-from runtime.storage.resume import LIVE_TRIES_MAX, begin_if_cut
+from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, begin_if_cut
 from runtime.units import datetime_to_ns
 
 
@@ -123,10 +123,14 @@ def look(path: str | os.PathLike[str], moments: Sequence[Moment] = (NOW,), *, tw
         StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt: It cannot be read.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        for _ in range(LIVE_TRIES_MAX):
-            first = _Fold(folder, moments).done()
-            if not first.overtaken and (not twice or _agrees(folder, first)):
-                return Look(first.found, first.scheduler, first.first_lsn, first.last_lsn, twice)
+        for tries in range(1, LIVE_TRIES_MAX + 1):
+            try:
+                first = _Fold(folder, moments).done()
+                if not first.overtaken and (not twice or _agrees(folder, first)):
+                    return Look(first.found, first.scheduler, first.first_lsn, first.last_lsn, twice)
+            except OVERTAKEN:
+                if tries == LIVE_TRIES_MAX or folder.owner_pid() is None:
+                    raise
         raise StateFolderError(f"{folder.path}: its engine cuts the log faster than it can be read; ask again")
 
 

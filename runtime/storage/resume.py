@@ -20,7 +20,7 @@ from typing import Final
 
 import orjson
 
-from actors.protocol.errors import CheckpointUnusable
+from actors.protocol.errors import CheckpointUnusable, LogCorrupt
 from actors.protocol.records import LSN_FIRST, RecordType
 from actors.replay import Replay
 from actors.saved import load
@@ -32,6 +32,9 @@ from runtime.storage.report import RecoveryReport
 
 LIVE_TRIES_MAX: Final = 5
 """Readings of a folder beside an engine that removes segments, before it is given up."""
+OVERTAKEN: Final = (CheckpointUnusable, LogCorrupt)
+"""What a reader beside an engine meets where the log was cut behind a checkpoint since it looked, or at its end by the
+start of another engine, which writes other records under the LSNs of those that nobody was told of. Or it is true."""
 
 
 def resume(folder: StateFolder, replay: Replay, files: Files, *, salvage: bool = False) -> RecoveryReport:
@@ -74,7 +77,7 @@ def resume_live(folder: StateFolder, fresh: Callable[[], Replay], files: Files) 
         after_lsn = _begin(folder, replay, files)
         try:
             report, passed_over = _read(folder, replay, files, after_lsn, salvage=False, live=True)
-        except CheckpointUnusable:  # the log was cut since; or it is true
+        except OVERTAKEN:
             if tries == LIVE_TRIES_MAX:
                 raise
             continue

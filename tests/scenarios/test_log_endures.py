@@ -145,7 +145,8 @@ def test_readers_beside_an_engine_under_load_that_is_killed(state_dir: Path) -> 
             for turn in range(3):
                 for command, *options in READERS:
                     code, _, words = said([command, str(state_dir), *options])
-                    assert code == 0, (turn, command, words)
+                    overtaken = command == "events" and "[MS151]" in words  # what it read next was cut meanwhile
+                    assert code == 0 or overtaken, (turn, command, words)
                 kill(OwnFamily(rt).engine)
         finally:
             over.set()
@@ -162,12 +163,12 @@ def test_two_exports_into_one_file_at_the_same_time(
     out = tmp_path / "out.jsonl"
     real = transfer.export_runs
 
-    def export_runs(path: Path, file: Any, keys: Sequence[str]) -> transfer.Transfer:
+    def export_runs(path: Path, file: Any, keys: Sequence[str], **more: Any) -> transfer.Transfer:
         monkeypatch.setattr(transfer, "export_runs", real)
         file.write(b"")
         command = [sys.executable, "-m", "runtime", "export", str(state_dir), "--output", str(out)]
         assert subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
-        return real(path, file, keys)
+        return real(path, file, keys, **more)
 
     monkeypatch.setattr(transfer, "export_runs", export_runs)
     code, _, words = said(["export", str(state_dir), "--output", str(out)])

@@ -171,8 +171,9 @@ async def subscribe_with_asyncio(state_dir: Path) -> None:
 
 def test_the_log_is_kept_for_a_subscription_within_its_bound_and_what_it_lost_is_told(state_dir: Path) -> None:
     """Three subscriptions that do not read, while three segments are filled."""
+    kept = Retention(runs=1, nodes=100, archive=0)
     with Runtime(
-        state_dir, node_types=[NodeType("default", workers=1)], durability="os", retention=Retention(runs=1, nodes=100)
+        state_dir, node_types=[NodeType("default", workers=1)], durability="os", retention=kept, checkpoint_bytes=None
     ) as rt:
         rt.subscribe("patient", "run.*").close()
         rt.subscribe("hasty", "run.*", keep_bytes=0).close()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors.protocol.errors import StateFolderError
+from actors.protocol.errors import LogCorrupt, StateFolderError
+from actors.protocol.records import Record
 from runtime.planning.recording import read_recording
 from runtime.storage import sqlite_file
 from runtime.storage.contents import check_contents
 from runtime.storage.files import DiskFiles
+from runtime.storage.folder import StateFolder
 from runtime.storage.history import look
+from runtime.storage.reader import LogReader
 from runtime.storage.recovery import summarise
+from runtime.storage.resume import LIVE_TRIES_MAX
 from runtime.storage.verify import verify
 from tests.unit.storage.states import busy_log, cut, make_folder, put_checkpoint
 
@@ -89,3 +93,28 @@ def test_who_is_always_overtaken_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("runtime.storage.history._agrees", lambda *_: False)
     with pytest.raises(StateFolderError, match="faster than it can be read"):
         look(tmp_path / "state")
+
+
+@pytest.mark.parametrize("name", ["replay", "status"])
+@pytest.mark.parametrize("times", [1, LIVE_TRIES_MAX])
+def test_a_log_whose_end_was_cut_by_a_start_is_read_again(
+    tmp_path: Path, name: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader had records of a batch that was not whole; the next segment then begins before their end."""
+    arm(tmp_path / "state", 0, monkeypatch)
+    right, whole = READERS[name](tmp_path / "state"), LogReader.__iter__
+    met: list[LogReader] = []
+
+    def overtaken(reader: LogReader) -> Iterator[Record]:
+        yield from whole(reader)
+        if len(met) < times:
+            met.append(reader)
+            raise LogCorrupt("segment 00000009.seg starts again at LSN 5", "00000009.seg", 0)
+
+    monkeypatch.setattr(LogReader, "__iter__", overtaken)
+    monkeypatch.setattr(StateFolder, "owner_pid", lambda folder: 1)
+    if times < LIVE_TRIES_MAX:
+        assert READERS[name](tmp_path / "state") == right
+    else:
+        with pytest.raises(LogCorrupt):
+            READERS[name](tmp_path / "state")
