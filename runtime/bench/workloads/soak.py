@@ -1,7 +1,8 @@
 """Scenario `soak`: steady load for a time, with retention and checkpoints; whether anything grows.
 
 Each tenth of a second so many tasks are run to their end: half of them in bulk, some one by one, some as a graph. Few
-finished runs are kept, and there is a checkpoint after little log, so that all that should go is gone many times over.
+finished runs are kept in memory, the archive keeps them for a part of the time, and there is a checkpoint after little
+log, so that all that should go is gone many times over.
 Read are the bytes of the state folder, the memory that each process has for itself, and the descriptors of all. (Memory
 that they share is of a fixed size, and pages of it are used one after the other, for minutes.) The
 first third is warming up. Of the rest a line is drawn through the means of eight stretches: its slope, with 99 % of its
@@ -32,7 +33,10 @@ TICK_S: Final = 0.1
 READINGS_MAX: Final = 600
 ONE_BY_ONE: Final = 20
 GRAPH: Final = layered(5, 10, 3)
-KEPT: Final = Retention(runs=100, nodes=10_000)
+RUNS: Final = 100
+NODES: Final = 10_000
+ARCHIVE_SHARE: Final = 1 / 20
+"""Of the time, for which the archive keeps a run: it is full, and is trimmed, long before warming up is over."""
 CHECKPOINT_BYTES: Final = 64 * 1024
 WARM_SHARE: Final = 1 / 3
 NAMES: Final = ("disk", "memory", "descriptors")
@@ -60,14 +64,16 @@ class SoakScenario(Scenario):
             "workers": setup.workers,
             "for_seconds": _seconds(setup),
             "tasks_a_second": setup.tasks,
-            "runs_kept": KEPT.runs,
+            "runs_kept": RUNS,
+            "archive_s": _seconds(setup) * ARCHIVE_SHARE,
             "checkpoint_bytes": CHECKPOINT_BYTES,
         }
 
     def run(self, setup: Setup) -> Sample:
         with tempfile.TemporaryDirectory(prefix="mainspring-bench-", dir=setup.folder) as parent:
             path = Path(parent) / "state"
-            with session.open_folder(path, setup, retention=KEPT, checkpoint_bytes=CHECKPOINT_BYTES) as runtime:
+            kept = Retention(runs=RUNS, nodes=NODES, archive=_seconds(setup) * ARCHIVE_SHARE)
+            with session.open_folder(path, setup, retention=kept, checkpoint_bytes=CHECKPOINT_BYTES) as runtime:
                 session.warm(runtime)
                 with MeasuredWindow(session.members(runtime)) as window:
                     tasks, readings = _load(runtime, path, setup)
