@@ -31,8 +31,8 @@ class RecordTimes:
     """Tells the times of the records of one log, which it must be shown in order."""
 
     def __init__(self) -> None:
-        self.offset_ns = 0
-        """From the workers' clock to the wall clock, as of the latest opening."""
+        self.offset_ns: int | None = None
+        """From the workers' clock to the wall clock, as of the latest opening; None where that is not known."""
 
     @staticmethod
     def tells(record: Record) -> bool:
@@ -59,6 +59,8 @@ def _submitted(times: RecordTimes, payload: bytes) -> int | None:
 
 
 def _completed(times: RecordTimes, payload: bytes) -> int | None:
+    if times.offset_ns is None:
+        return None
     _, groups = orjson.loads(payload)
     return max((times.offset_ns + started_ns + ends[-1] for *_, started_ns, ends in groups), default=None)
 

@@ -34,6 +34,7 @@ from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
+from runtime.storage.openings import clock_offset
 from runtime.storage.reader import read_log
 from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, begin_if_cut
 
@@ -206,7 +207,10 @@ class RecordingReader:
 
     def begin(self, folder: StateFolder) -> int:
         """Know what was before the log begins, where a checkpoint has it: nothing is recorded of these runs."""
-        return begin_if_cut(folder, self._replay, DiskFiles())
+        after_lsn = begin_if_cut(folder, self._replay, DiskFiles())
+        if after_lsn:  # the record of the opening is gone
+            self._times.offset_ns = clock_offset(folder.path, after_lsn)
+        return after_lsn
 
     def take(self, record: Record) -> None:
         """One record, in order."""
@@ -284,7 +288,7 @@ class RecordingReader:
     def _completed(self, record: Record) -> None:
         recording, live = self.recording, self._replay.scheduler.book.live
         pid, groups = orjson.loads(record.payload)
-        shift = self._times.offset_ns
+        shift = self._times.offset_ns or 0
         for _, no, nodes, values, started_ns, ends in groups:
             found = recording.runs.get(no)
             if found is None or no not in live:

@@ -61,6 +61,13 @@ def read_openings(state_dir: str) -> Openings | None:
         return None
 
 
+def clock_offset(state_dir: str, lsn: int) -> int | None:
+    """What leads from the engine's clock to the wall clock as of a record, in ns; None: that is not known here."""
+    openings = read_openings(state_dir)
+    opening = None if openings is None else openings.before(lsn)
+    return None if opening is None else opening.wall_ns - opening.now_ns
+
+
 def note_opening(state_dir: str, opening: Opening) -> None:
     """An engine is about to write the record of its opening."""
     known = read_openings(state_dir) or Openings(opening.lsn, [])

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import pytest
 
 from runtime import AsyncRuntime, Flow, NodeType, Runtime
 from runtime.errors import CheckpointUnusable, ConfigurationError
+from runtime.planning.recording import read_recording
 from runtime.storage.checkpoint import CHECKPOINT_NAME
+from runtime.storage.history import look
 from runtime.storage.recovery import summarise
 from runtime.storage.verify import verify
 from tests.scenarios import handlers
@@ -93,6 +96,21 @@ def test_the_log_is_cut_and_all_is_known_after_everything_was_killed(state_dir: 
         assert len(list(rt.dead())) == 1
     assert verify(state_dir).sound
     assert verify(state_dir).checkpoint_lsn >= lsn
+
+
+def test_a_log_that_was_cut_has_its_times(state_dir: Path) -> None:
+    """The record that says how the clocks stood is gone with its segment."""
+    begun_ns = time.time_ns()
+    with Runtime(state_dir, node_types=ONE, durability="os", checkpoint_bytes=SMALL) as rt:
+        taken(rt)
+        until(lambda: segments(state_dir)[0] > 1, "a log that was cut")
+        assert [rt.submit(math.sqrt, 4.0).result(timeout=30) for _ in range(20)] == [2.0] * 20
+    assert begun_ns < look(state_dir).pictures[0].at_ns < time.time_ns()
+    recording = read_recording(state_dir)
+    assert recording.runs
+    command = [sys.executable, "-m", "runtime", "simulate", str(state_dir), "--json"]
+    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert 0 < told["recorded"]["makespan_ns"] < time.time_ns() - begun_ns
 
 
 def test_status_and_verify_read_checkpoint_and_log(state_dir: Path) -> None:

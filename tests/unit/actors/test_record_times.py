@@ -51,6 +51,7 @@ def test_a_log_tells_its_times() -> None:
         (RecordType.CANCEL, b"[1,null,[]]", None),
         (RecordType.RELEASED, b"[1]", None),
         (RecordType.COMPLETED, b"[9,[]]", None),
+        (RecordType.COMPLETED, b"[9,[[1,1,[0],[7],5,[6]]]]", None),  # on a clock of which nothing is known
     ],
 )
 def test_every_kind_of_record(record_type: RecordType, payload: bytes, at_ns: int | None) -> None:
