@@ -106,7 +106,7 @@ class Chaos:
             kill(self.host.pid)
             self.host.end()
         self._stack.close()
-        with Runtime(self.state_dir, node_types=[NodeType("default", workers=2)]) as rt:
+        with Runtime(self.state_dir, node_types=[NodeType("default", workers=2)], checkpoint_bytes=None) as rt:
             until(lambda: rt.statistics()["runs_live"] == 0, "all that was acknowledged to end")
         self.judge(log_of(self.state_dir))
 

@@ -22,7 +22,9 @@ def main() -> int:
     """See the head of the file."""
     state_dir, effects, acknowledged, start = sys.argv[1:]
     try:
-        with Runtime(state_dir, node_types=[NodeType("default", workers=2)]) as rt:
+        with Runtime(
+            state_dir, node_types=[NodeType("default", workers=2)], checkpoint_bytes=None
+        ) as rt:  # whose whole log is read
             print("open", flush=True)
             number = 0
             while True:
