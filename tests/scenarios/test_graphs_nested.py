@@ -10,7 +10,7 @@ import pytest
 from runtime import Flow, NodeType, Runtime, errors
 from tests.scenarios import handlers_graphs as graphs
 from tests.scenarios.processes import OwnFamily, kill
-from tests.scenarios.waiting import await_lines, lines, words
+from tests.scenarios.waiting import await_lines, lines, until, words
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def test_s35_a_runtime_inside_a_task_is_refused_with_the_way_that_works(
         assert "cannot be opened inside a worker" in failed.message
         assert "TaskContext.spawn" in failed.message
         assert not (tmp_path / "other").exists()
-        assert len(family.all) == 1 + 3
+        until(lambda: len(family.all) == 1 + 3, "the engine and its workers, and nobody else")
         assert pool.submit(graphs.same, 1).result(timeout=30) == 1
 
 
