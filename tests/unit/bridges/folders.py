@@ -6,55 +6,23 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-import orjson
-
-from actors.protocol.records import Record, RecordType
 from runtime.bridges.cursor import BridgeCursor
 from runtime.bridges.outlet import OutletDisturbed, OutletLost
 from runtime.bridges.standing import StreamStanding
 from runtime.bridges.wire import BridgeMessage, BridgeSource, StreamPosition
 from runtime.event_filter import EventFilter, Since
-from runtime.storage.files import DiskFiles
-from runtime.storage.folder import StateFolder
-from runtime.storage.reader import read_log
-from runtime.storage.sharded_wal import open_log
+from tests.unit.storage.openings_log import OpeningsLog
 
 
-class Openings:
-    """A state folder whose log has openings only, some eight in a segment. No engine has it open.
-
-    Args:
-        path: Of the folder.
-        shards: Of its log; openings are in the first one.
-    """
+class Openings(OpeningsLog):
+    """Some eight in a segment."""
 
     def __init__(self, path: Path, shards: int | None = None) -> None:
-        self.path = str(path)
-        with StateFolder.open(self.path, log_shards=shards) as folder:
-            self.uuid = str(folder.uuid)
-            log = read_log(folder.log, DiskFiles())
-            list(log)
-            self.writer = open_log(folder.log, DiskFiles(), log.report(), segment_bytes=600)
-
-    def write(self, count: int) -> None:
-        """Log so many openings."""
-        for _ in range(count):
-            lsn = self.writer.next_lsn
-            opened = orjson.dumps({"now_ns": 1, "wall_ns": lsn, "next_run_no": 1})
-            self.writer.write([Record(lsn, RecordType.OPENED, opened)], sync=False)
-
-    def lose(self) -> int:
-        """All but the last segment goes; returns the first LSN that is kept."""
-        self.writer.remove_below(self.writer.active.no)
-        return self.writer.active.first_lsn
+        super().__init__(path, 600, shards)
 
     def cursor(self, since: Since = "begin", name: str = "b") -> BridgeCursor:
         """Open a bridge's cursor."""
         return BridgeCursor(self.path, name, EventFilter(), since, 0)
-
-    def close(self) -> None:
-        """End writing."""
-        self.writer.close()
 
     @property
     def positions(self) -> list[StreamPosition]:

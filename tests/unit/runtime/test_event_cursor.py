@@ -6,43 +6,23 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 import pytest
 
 from actors.protocol.errors import CallerError, DiskFull
 from actors.protocol.event_errors import CursorBeyondEnd
-from actors.protocol.records import Record, RecordType
 from runtime.event_cursor import EventCursor
 from runtime.event_filter import EventFilter
 from runtime.storage.cursors import Cursor
-from runtime.storage.files import DiskFiles
-from runtime.storage.folder import StateFolder
-from runtime.storage.reader import read_log
 from runtime.storage.verify import verify
-from runtime.storage.wal import LogWriter
 from tests.sim.recorder import Recorder
+from tests.unit.storage.openings_log import OpeningsLog
 
 
-class Log:
-    """A state folder whose log has openings only, three in a segment."""
+class Log(OpeningsLog):
+    """Three in a segment."""
 
     def __init__(self, path: Path) -> None:
-        self.path = str(path)
-        with StateFolder.open(self.path) as folder:
-            log = read_log(folder.log, DiskFiles())
-            list(log)
-            self.writer = LogWriter(folder.log, DiskFiles(), log.report(), segment_bytes=200)
-
-    def write(self, count: int) -> None:
-        for _ in range(count):
-            lsn = self.writer.next_lsn
-            opened = orjson.dumps({"now_ns": 1, "wall_ns": lsn, "next_run_no": 1})
-            self.writer.write([Record(lsn, RecordType.OPENED, opened)], sync=False)
-
-    def lose(self) -> int:
-        """All but the last segment goes; returns the first LSN that is kept."""
-        self.writer.remove_below(self.writer.active.no)
-        return self.writer.active.first_lsn
+        super().__init__(path, segment_bytes=200)
 
     def cursor(self) -> EventCursor:
         return EventCursor(self.path, "s", EventFilter(), "begin", 100, 0)
