@@ -66,8 +66,8 @@ class EventFold(EventTeller):
             if run is None or not (run.open or no in self._ahead):
                 continue
             nodes = unpacked(nodes, len(values))
-            if self._offset_ns:
-                times = list(map((self._offset_ns + started_ns).__add__, ends))
+            if self.offset_ns:
+                times = list(map((self.offset_ns + started_ns).__add__, ends))
             else:  # nothing says how the worker's clock went
                 times = [self.wall_ns] * len(ends)
             self.wall_ns = times[-1]

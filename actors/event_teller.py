@@ -92,7 +92,7 @@ class EventTeller(Replay):
 
     def set_clock(self, offset_ns: int, wall_ns: int) -> None:
         """Reading begins after the engine opened: what leads from its clock to the wall clock, and the time about."""
-        self._offset_ns, self.wall_ns = offset_ns, wall_ns
+        self.offset_ns, self.wall_ns = offset_ns, wall_ns
 
     def events(self, record: Record) -> list[Event]:
         """The events of the next record.

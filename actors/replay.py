@@ -56,7 +56,8 @@ class Replay:
         """Of the checkpoint that it began with."""
         self.checkpoint_lsn = 0
         """Up to where the log may have been cut because there was a checkpoint."""
-        self._offset_ns = 0
+        self.offset_ns = 0
+        """From the engine's clock to the wall clock, as of the latest opening."""
         self.incoming = Incoming()
 
     def __init_subclass__(cls) -> None:
@@ -87,12 +88,12 @@ class Replay:
         """What a checkpoint holds of it."""
         used = [[key, then_ns, busy_ns] for key, (then_ns, busy_ns) in self._used.items()]
         cut = self.checkpoint_lsn
-        return {"used": used, "opened": self.opened, "offset_ns": self._offset_ns, "checkpoint_lsn": cut}
+        return {"used": used, "opened": self.opened, "offset_ns": self.offset_ns, "checkpoint_lsn": cut}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take what `saved` made."""
         self._used = {key: (then_ns, busy_ns) for key, then_ns, busy_ns in data["used"]}
-        self.opened, self._offset_ns = data["opened"], data["offset_ns"]
+        self.opened, self.offset_ns = data["opened"], data["offset_ns"]
         self.checkpoint_lsn = data["checkpoint_lsn"]
 
     def finish(
@@ -221,7 +222,7 @@ class Replay:
             if run is None:
                 continue
             nodes = unpacked(nodes, len(values))
-            keep_frame(run, self._offset_ns, record.payload, nodes, len(record.payload) // len(groups))
+            keep_frame(run, self.offset_ns, record.payload, nodes, len(record.payload) // len(groups))
             for node in nodes if run.rare.ended else ():
                 run.own_rare().ended.pop(node, None)
             if run.rare.spawned:
@@ -229,7 +230,7 @@ class Replay:
                     pass
             run.succeed(nodes, values)
             wave.finish(run)
-            self._close(run, record, self._offset_ns + started_ns + ends[-1])
+            self._close(run, record, self.offset_ns + started_ns + ends[-1])
 
     def _attempt(self, record: Record) -> None:
         no, node, outcome, attempt, failure, due, wall, times = orjson.loads(record.payload)
@@ -306,7 +307,7 @@ class Replay:
 
     def _opened(self, record: Record) -> None:
         self.opened = opened = orjson.loads(record.payload)
-        self._offset_ns = opened["wall_ns"] - opened["now_ns"]
+        self.offset_ns = opened["wall_ns"] - opened["now_ns"]
         self.scheduler.book.expect_no_at_least(opened["next_run_no"])
 
     def _checkpoint(self, record: Record) -> None:

@@ -34,7 +34,6 @@ from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.openings import clock_offset
 from runtime.storage.reader import read_log
 from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, begin_if_cut
 
@@ -209,7 +208,7 @@ class RecordingReader:
         """Know what was before the log begins, where a checkpoint has it: nothing is recorded of these runs."""
         after_lsn = begin_if_cut(folder, self._replay, DiskFiles())
         if after_lsn:  # the record of the opening is gone
-            self._times.offset_ns = clock_offset(folder.path, after_lsn)
+            self._times.offset_ns = self._replay.offset_ns
         return after_lsn
 
     def take(self, record: Record) -> None:

@@ -8,14 +8,13 @@ The reader writes it, in the program's process; the engine reads it when it is a
 a subscription has not acknowledged, up to `keep_bytes` of it. A crash leaves the cursor before or after an
 acknowledgement, so events are delivered at least once.
 
-Cursors and letters are JSON and carry a check of themselves, `check`, which stands first: a digit that changed on the
-disk would have events left out, or a letter say what never was. What an older version wrote has none.
+Cursors and letters carry a check of themselves (`checked`): a digit that changed on the disk would have events left
+out, or a letter say what never was. What an older version wrote has none.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 import os
 import re
@@ -23,11 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-import xxhash
-
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError, DiskFull, EnvironmentFault, NewerFormat, StateFolderError
 from actors.protocol.event_errors import SubscriptionInUse
+from runtime.storage.checked import checked, has_check, read_checked
 from runtime.storage.files import DiskFiles, write_whole
 from runtime.storage.segment import SegmentInfo
 from runtime.storage.wal import NO_SPACE
@@ -40,7 +38,6 @@ _UNCHECKED_VERSION: Final = 1
 _UNCHECKED: Final = (b'{"version": ', b'{"lsn": ')
 """How cursors and letters of older versions begin."""
 _LOG: Final = logging.getLogger("mainspring")
-_CHECK: Final = re.compile(rb'\{"check": "([0-9a-f]{16})", ')
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ class CursorFile:
 
     def save(self, cursor: Cursor) -> None:
         """Put it in place, durable. Raises DiskFull, StateFolderError: it is as it was."""
-        content = _checked({"version": _VERSION, **asdict(cursor)})
+        content = checked({"version": _VERSION, **asdict(cursor)})
         try:
             write_whole(DiskFiles(), self._folder, f"{self.name}.json", content)
         except OSError as error:
@@ -107,7 +104,7 @@ class CursorFile:
     def bury(self, letter: dict[str, Any]) -> None:
         """Add to the dead letters, which are kept up to twice `limits.SUBSCRIPTION_DEAD_BYTES`."""
         path = self._path("dead.jsonl")
-        line = _checked(letter) + b"\n"
+        line = checked(letter) + b"\n"
         try:
             size = os.stat(path).st_size if os.path.exists(path) else 0
             if size and size + len(line) > limits.SUBSCRIPTION_DEAD_BYTES:
@@ -166,11 +163,11 @@ def load(folder: str, name: str) -> Cursor | None:
     try:
         with open(path, "rb") as file:
             content = file.read()
-        found = _read(content)
+        found = read_checked(content, _UNCHECKED)
         version = found.pop("version")
         if type(version) is int and version > _VERSION:
             raise NewerFormat(f"{path} has format {version}; this version reads up to {_VERSION}")
-        if version != _UNCHECKED_VERSION and not _CHECK.match(content):
+        if version != _UNCHECKED_VERSION and not has_check(content):
             raise ValueError("its check is missing")
         return _cursor(found)
     except FileNotFoundError:
@@ -215,34 +212,13 @@ def _letters(folder: str, name: str) -> Iterator[tuple[str, int, dict[str, Any] 
             with open(path, "rb") as file:
                 for number, line in enumerate(file, 1):
                     try:
-                        yield path, number, _read(line)
+                        yield path, number, read_checked(line, _UNCHECKED)
                     except ValueError as damaged:
                         yield path, number, damaged
         except FileNotFoundError:
             continue
         except OSError as error:
             raise StateFolderError(f"{path} cannot be read: {error}") from error
-
-
-def _checked(content: dict[str, Any]) -> bytes:
-    """As one line of JSON that begins with a check of the rest."""
-    text = json.dumps(content, default=str).encode()
-    return b'{"check": "%s", %s' % (xxhash.xxh3_64_hexdigest(text).encode(), text[1:])
-
-
-def _read(line: bytes) -> dict[str, Any]:
-    """What was written. Raises ValueError: it is damaged."""
-    begins = _CHECK.match(line)
-    if begins is not None:
-        line = b"{" + line[begins.end() :].rstrip(b"\n")
-        if xxhash.xxh3_64_hexdigest(line).encode() != begins[1]:
-            raise ValueError("its check is wrong")
-    elif not line.startswith(_UNCHECKED):
-        raise ValueError("it begins as none")
-    found = json.loads(line)
-    if type(found) is not dict:
-        raise ValueError("it is no object")
-    return found
 
 
 def _cursor(found: dict[str, Any]) -> Cursor:

@@ -30,7 +30,6 @@ from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.openings import clock_offset
 from runtime.storage.reader import read_log
 from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, begin_if_cut
 from runtime.units import datetime_to_ns
@@ -191,7 +190,7 @@ class _Fold:
         after_lsn = begin_if_cut(self._folder, replay, DiskFiles())
         self.scheduler = replay.scheduler
         if after_lsn:  # the record of the opening is gone
-            self._times.offset_ns = clock_offset(self._folder.path, after_lsn)
+            self._times.offset_ns = replay.offset_ns
         reader = read_log(self._folder.log, DiskFiles(), live=True, after_lsn=after_lsn)
         for record in reader:
             first = not self.first_lsn

@@ -71,6 +71,18 @@ def test_what_cannot_be_read_is_as_good_as_missing(tmp_path: Path, content: byte
     assert found.since_lsn == 7
 
 
+def test_a_digit_that_changed_is_not_taken_for_a_time(tmp_path: Path) -> None:
+    noted(tmp_path, 5, 90)
+    path = tmp_path / OPENINGS_NAME
+    content = path.read_bytes()
+    for place in range(len(content)):
+        for bit in range(8):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            assert read_openings(str(tmp_path)) is None, damaged
+
+
 def test_an_old_file_does_not_stay_where_the_new_one_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
