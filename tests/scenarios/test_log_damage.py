@@ -40,7 +40,7 @@ COMMANDS: Final = {
     "export": ["export"],
     "events": ["events", "--json"],
     "starts": ["events", "--json", "--kind", "run.submitted"],
-    "ends": ["events", "--json", "--kind", "task.succeeded"],
+    "ends": ["events", "--json", "--kind", "node.succeeded"],
     "replay": ["replay"],
     "simulate": ["simulate"],
 }
