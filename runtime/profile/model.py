@@ -1,0 +1,209 @@
+"""What a profile is: weights of stacks, by process, thread and labels, whatever measured them and however it is shown.
+
+    Sample(stack, labels, process, thread) ──► Weight(nanoseconds, how often seen)
+
+A stack is root first. A label set is sorted by name. Weights are times in nanoseconds, never samples times a rate, so
+that merging profiles of different rates, or changing the rate in the middle, changes no time; where things are counted
+(what is alive, what leaks) the weight is their number, see `Profile.unit`.
+
+Profiles of several processes, and of the same process at several times, are merged by `Profile.merge`; stacks, labels
+and threads that are equal become one. What could not be seen is in `Profile.notes`, for whoever reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, Self
+
+import orjson
+
+FORMAT: Final = 1
+"""Of `to_json`."""
+LABELS: Final = ("tenant", "workflow", "node_type", "actor", "attempt")
+"""Names of labels that the engine gives; users may add some."""
+CPU: Final = "cpu"
+AWAIT: Final = "await"
+LIVE: Final = "live"
+LEAKS: Final = "leaks"
+NANOSECONDS: Final = "nanoseconds"
+COUNT: Final = "count"
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Frame(NamedTuple):
+    """A place in a program. `line` is where it is, 0 where that is not known; a frame that stands for something else
+    than a function (a process, a task, a handler) has no file."""
+
+    name: str
+    file: str = ""
+    line: int = 0
+
+
+class Process(NamedTuple):
+    """A process: its role ("face", "spawner", "engine", "worker", ...), and the number and node type of a worker.
+
+    `start_time` tells it from one that gets the same pid later, see `runtime.host.kernel.start_time`.
+    """
+
+    pid: int
+    start_time: int
+    role: str
+    number: int = 0
+    node_type: str = ""
+
+    @property
+    def title(self) -> str:
+        """As a frame, and for people: "worker 3 [http]"."""
+        number = f" {self.number}" if self.number else ""
+        return f"{self.role}{number}" + (f" [{self.node_type}]" if self.node_type else "")
+
+
+class Sample(NamedTuple):
+    """What is weighed."""
+
+    stack: tuple[Frame, ...]
+    labels: Labels = ()
+    process: Process | None = None
+    thread: str = ""
+
+
+class Weight(NamedTuple):
+    """How much, in the profile's unit, and how often it was seen."""
+
+    value: int
+    seen: int
+
+
+class Profile:
+    """Weighted stacks.
+
+    Args:
+        kind: CPU, AWAIT, LIVE or LEAKS, or a kind of the ledger.
+        unit: NANOSECONDS or COUNT.
+        begun_ns: When it begins, on the wall clock (ns since 1970).
+        duration_ns: How long it took; of several, the longest.
+        hz: Samples a second that were asked for; 0: not sampled.
+
+    Attributes:
+        samples: The weights.
+        notes: What whoever reads it must know: what was lost, which process could not be seen, what it cost.
+    """
+
+    def __init__(
+        self, kind: str = CPU, unit: str = NANOSECONDS, begun_ns: int = 0, duration_ns: int = 0, hz: float = 0.0
+    ) -> None:
+        self.kind, self.unit, self.begun_ns, self.duration_ns, self.hz = kind, unit, begun_ns, duration_ns, hz
+        self.samples: dict[Sample, Weight] = {}
+        self.notes: list[str] = []
+
+    def add(self, sample: Sample, value: int, seen: int = 1) -> None:
+        """Add to the weight of a sample."""
+        before = self.samples.get(sample)
+        self.samples[sample] = Weight(value, seen) if before is None else Weight(before[0] + value, before[1] + seen)
+
+    def total(self) -> Weight:
+        """The sum of all."""
+        weights = self.samples.values()
+        return Weight(sum(weight.value for weight in weights), sum(weight.seen for weight in weights))
+
+    def __iter__(self) -> Iterator[tuple[Sample, Weight]]:
+        return iter(self.samples.items())
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    # --- several --------------------------------------------------------------------------------------------------
+
+    def merge(self, *others: Profile) -> Self:
+        """Add other profiles to this one.
+
+        Raises:
+            ValueError: One of them has another unit.
+        """
+        for other in others:
+            if other.unit != self.unit:
+                raise ValueError(f"a profile in {other.unit} cannot be added to one in {self.unit}")
+            for sample, weight in other:
+                self.add(sample, *weight)
+            self.begun_ns = min(filter(None, (self.begun_ns, other.begun_ns)), default=0)
+            self.duration_ns = max(self.duration_ns, other.duration_ns)
+            self.hz = max(self.hz, other.hz)
+            self.notes += [note for note in other.notes if note not in self.notes]
+        return self
+
+    def filter(self, keeps: Callable[[Sample], bool] | None = None, /, **labels: str) -> Profile:
+        """Those samples only that `keeps` wants, and that have these labels."""
+        wanted = labels.items()
+        return self._made(
+            (sample, weight)
+            for sample, weight in self
+            if wanted <= dict(sample.labels).items() and (keeps is None or keeps(sample))
+        )
+
+    def map(self, change: Callable[[Sample], Sample]) -> Profile:
+        """Each sample changed; those that become equal are one."""
+        return self._made((change(sample), weight) for sample, weight in self)
+
+    def by(self, *names: str) -> dict[tuple[str, ...], Weight]:
+        """Sums by labels, in the order of these names; "" where a sample lacks one."""
+        sums: dict[tuple[str, ...], Weight] = {}
+        for sample, weight in self:
+            labels = dict(sample.labels)
+            key = tuple(labels.get(name, "") for name in names)
+            before = sums.get(key, Weight(0, 0))
+            sums[key] = Weight(before.value + weight.value, before.seen + weight.seen)
+        return sums
+
+    def _made(self, pairs: Iterable[tuple[Sample, Weight]]) -> Profile:
+        made = Profile(self.kind, self.unit, self.begun_ns, self.duration_ns, self.hz)
+        made.notes = list(self.notes)
+        for sample, weight in pairs:
+            made.add(sample, *weight)
+        return made
+
+    # --- as data --------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> bytes:
+        """As JSON, frames and processes in tables; `from_json` reads it."""
+        frames: dict[Frame, int] = {}
+        processes: dict[Process | None, int] = {}
+        rows = [
+            [
+                [frames.setdefault(frame, len(frames)) for frame in sample.stack],
+                sample.labels,
+                processes.setdefault(sample.process, len(processes)),
+                sample.thread,
+                *weight,
+            ]
+            for sample, weight in self
+        ]
+        facts = {name: getattr(self, name) for name in ("kind", "unit", "begun_ns", "duration_ns", "hz", "notes")}
+        tables = {
+            "frames": [[*frame] for frame in frames],
+            "processes": [process and [*process] for process in processes],
+            "samples": rows,
+        }
+        return orjson.dumps({"format": FORMAT, **facts, **tables})
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Profile:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: It is no profile, or of a newer format.
+        """
+        try:
+            found: Mapping[str, Any] = orjson.loads(content)
+            if found["format"] > FORMAT:
+                raise ValueError(f"a profile of format {found['format']}; this version reads up to {FORMAT}")
+            made = cls(found["kind"], found["unit"], found["begun_ns"], found["duration_ns"], found["hz"])
+            made.notes = list(found["notes"])
+            frames = [Frame(*row) for row in found["frames"]]
+            processes = [None if row is None else Process(*row) for row in found["processes"]]
+            for stack, labels, process, thread, value, seen in found["samples"]:
+                pairs = tuple((name, text) for name, text in labels)
+                made.add(Sample(tuple(frames[at] for at in stack), pairs, processes[process], thread), value, seen)
+        except (KeyError, TypeError, IndexError) as strange:
+            raise ValueError(f"this is no profile: {strange!r}") from strange
+        return made
