@@ -32,11 +32,11 @@ from actors.run import Run
 from actors.scheduler import Scheduler
 from runtime.errors import error_to_wire
 from runtime.host import leftovers
+from runtime.host.blob_reclaimer import BlobReclaimer, Reclaimable
 from runtime.host.calendar import ZoneCalendar
 from runtime.host.command_desk import CommandDesk
 from runtime.host.engine_host import EngineHost
 from runtime.host.launch import WorkerStarter
-from runtime.host.leaving_files import Leaving, LeavingFiles
 from runtime.host.log_thread import LogThread
 from runtime.host.refusals import is_refusal, unavailable
 from runtime.mail.blobs import BlobStore
@@ -102,7 +102,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         scheduler.schedules.calendar = ZoneCalendar()
         replay = Replay(scheduler, blobs.open)
         least, archive = config.get("checkpoint_bytes"), config.get("archive")
-        let_go: list[Leaving] = []
+        let_go: list[Reclaimable] = []
         if archive is not None:
             replay.let_go = partial(_wait, replay, let_go, time.time_ns())
         report, writer = _recover(folder, replay, bool(config.get("salvage")), least or limits.SEGMENT_BYTES)
@@ -125,12 +125,12 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         def log_of(deliver: Callable[[Any], None]) -> LogThread:
             return LogThread(writer, deliver, partial(kept_for_readers, folder.path))
 
-        leaving = LeavingFiles(loop, blobs, rule=archive, waiting=let_go)
+        reclaimer = BlobReclaimer(loop, blobs, rule=archive, waiting=let_go)
         host = EngineHost(
-            loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path, leaving
+            loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path, reclaimer
         )
         loop.set_exception_handler(partial(_fail, host))
-        host.showing.begin(board)
+        host.progress.begin(board)
         desk = CommandDesk(loop, folder.path, host.take_event, host.teller, core.persister)
         try:
             host.begin(effects)
@@ -153,20 +153,20 @@ def _begin(folder: StateFolder, replay: Replay, lsn: int, opened: dict[str, Any]
     return replay.finish(opening.now_ns, opening.wall_ns, opened, lsn)
 
 
-def _sweep(scheduler: Scheduler, blobs: BlobStore, let_go: list[Leaving], *, removes: bool) -> None:
+def _sweep(scheduler: Scheduler, blobs: BlobStore, let_go: list[Reclaimable], *, removes: bool) -> None:
     """Remove files that no run has; where `removes` is false there may be submissions, of a program that goes on, with
     files of which we do not know yet. Of what was let go of, the files stay whose id was used again."""
     runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
     known = {name for run in runs for name in folders(run)}
-    let_go[:] = [leaving for leaving in let_go if leaving.run_key not in known]
+    let_go[:] = [entry for entry in let_go if entry.run_key not in known]
     if removes:
-        known |= {leaving.run_key for leaving in let_go}
+        known |= {entry.run_key for entry in let_go}
         blobs.sweep(known.__contains__)
 
 
-def _wait(replay: Replay, let_go: list[Leaving], now_ns: int, run: Run, ended_ns: int | None) -> None:
+def _wait(replay: Replay, let_go: list[Reclaimable], now_ns: int, run: Run, ended_ns: int | None) -> None:
     """The files of this run stay until a checkpoint has passed it."""
-    let_go += [Leaving(replay.scheduler.lsn, name, now_ns) for name in folders(run)]
+    let_go += [Reclaimable(replay.scheduler.lsn, name, now_ns) for name in folders(run)]
 
 
 def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -3,8 +3,8 @@
     meta(name, value)                               format, uuid, lsn (of the last record whose runs are here), rule
     run(no, run_id, ..., bytes, expires_ns, ...)    one row each, see `actors.archived`; `blobs` names its large values
     part(run, col, at, digest, packed, body)        its columns in chunks, as `actors.saved` makes them: no row per task
-    going(run)                                      its row is gone, its parts go step by step (`archive_trim`)
-    leaving(name)                                   large values that nothing refers to any more, to be removed
+    going(run)                                      tombstones: the row is gone, parts go step by step (`archive_trim`)
+    leaving(name)                                   orphans: large values that nothing refers to any more
     forgotten(run, there)                           deleted by hand, from here or before it came: it does not come
 
 Large values are hard links in the folder `archive/`, by the names that they have in `blobs/`. Tables: `archive_rows`.
@@ -169,9 +169,9 @@ class ArchiveFile(PartsFile):
     def due_ns(self, bytes_max: int | None) -> int | None:
         """When something is to be trimmed (`archive_trim`): 0: at once; None: never, as it stands."""
         rows = self._rows("SELECT min(expires_ns), EXISTS(SELECT 1 FROM going) FROM run")
-        ((first_ns, going),) = rows
+        ((first_ns, tombstones),) = rows
         over = bytes_max is not None and self.totals()[2] > bytes_max
-        return 0 if going or over else first_ns
+        return 0 if tombstones or over else first_ns
 
     def check(self) -> list[str]:
         """What SQLite finds wrong with its own structure."""

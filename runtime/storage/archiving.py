@@ -7,7 +7,7 @@ So a run is in the log, in the checkpoint or here, and no crash loses it: before
 folds the same records and puts the same runs. Records up to `ArchiveFile.lsn` have been through that, and are passed.
 
 Large values are linked, not copied, where the file system can: the engine removes its own names of them when it has
-heard of the checkpoint (`runtime.host.leaving_files`).
+heard of the checkpoint (`runtime.host.blob_reclaimer`).
 
 A damaged archive is set aside and begun anew: nothing may keep the log from being cut for ever. The file is made when
 the first run comes.

@@ -27,7 +27,7 @@ WAITING_MAX: Final = 1_000_000
 """Runs with files that wait for a checkpoint; some 200 bytes each."""
 
 
-class Leaving(NamedTuple):
+class Reclaimable(NamedTuple):
     """Files of a run, or of a submission, that nobody will ask for: of its folder those from before `let_go_ns`."""
 
     lsn: int
@@ -35,7 +35,7 @@ class Leaving(NamedTuple):
     let_go_ns: int
 
 
-class LeavingFiles:
+class BlobReclaimer:
     """See the module. Used in the loop's thread.
 
     Args:
@@ -51,23 +51,23 @@ class LeavingFiles:
         blobs: BlobStore,
         *,
         rule: dict[str, Any] | None = None,
-        waiting: Iterable[Leaving] = (),
+        waiting: Iterable[Reclaimable] = (),
     ) -> None:
         self.loop = loop
         self.rule = rule
         self._blobs = blobs
         self._waiting = deque(waiting)
         self._passed_lsn = 0
-        self._due: deque[tuple[float, Leaving]] = deque()
+        self._due: deque[tuple[float, Reclaimable]] = deque()
 
     def add(self, run_key: str, lsn: int = 0) -> None:
         """Remove the files of a run, later. What was logged up to this LSN says that it was let go of."""
         if not self._due:
             self.loop.call_later(STAY_S, self._look)
-        self._due.append((time.monotonic() + STAY_S, Leaving(lsn, run_key, time.time_ns())))
+        self._due.append((time.monotonic() + STAY_S, Reclaimable(lsn, run_key, time.time_ns())))
 
     @property
-    def waiting(self) -> list[Leaving]:
+    def waiting(self) -> list[Reclaimable]:
         """Those that wait for a checkpoint, in order."""
         return list(self._waiting)
 
@@ -87,23 +87,23 @@ class LeavingFiles:
         if self._due:
             self.loop.call_later(self._due[0][0] - now, self._look)
 
-    def _give(self, work: Callable[[list[Leaving]], None], found: list[Leaving]) -> None:
+    def _give(self, work: Callable[[list[Reclaimable]], None], found: list[Reclaimable]) -> None:
         """To a thread."""
         if found:
             self.loop.run_in_executor(None, work, found)
 
-    def _sort(self, found: list[Leaving]) -> None:
+    def _sort(self, found: list[Reclaimable]) -> None:
         """In a thread: most runs have no files, and need not be remembered."""
-        there = [leaving for leaving in found if self._blobs.has_run(leaving.run_key)]
+        there = [entry for entry in found if self._blobs.has_run(entry.run_key)]
         if there:
             self.loop.call_soon_threadsafe(self._wait, there)
 
-    def _wait(self, there: list[Leaving]) -> None:
+    def _wait(self, there: list[Reclaimable]) -> None:
         self._waiting.extend(there)
         over = [self._waiting.popleft() for _ in range(len(self._waiting) - WAITING_MAX)]
         self._give(self._remove, over)
         self.passed(self._passed_lsn)
 
-    def _remove(self, found: Iterable[Leaving]) -> None:
-        for leaving in found:
-            self._blobs.remove_run(leaving.run_key, None if self.rule is None else leaving.let_go_ns)
+    def _remove(self, found: Iterable[Reclaimable]) -> None:
+        for entry in found:
+            self._blobs.remove_run(entry.run_key, None if self.rule is None else entry.let_go_ns)
