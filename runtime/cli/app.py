@@ -18,6 +18,7 @@ from runtime.cli.bridge_options import add_bridge
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
 from runtime.cli.history_options import add_history
+from runtime.cli.intermixed import IntermixedParser
 from runtime.cli.operations_options import add_operations, add_who, not_negative
 from runtime.cli.query_options import add_query
 from runtime.cli.simulate_options import add_simulate
@@ -87,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         prog=NAME, description="A durable workflow engine inside your Python program.", epilog=EXIT_CODES
     )
     top.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=IntermixedParser)
     _add_run(commands.add_parser("run", help="run a Python file that defines a flow, or a WfFormat 1.5 JSON file"))
     for name, command, text in (
         ("status", _status, "what runs, what waits, and who owns the state folder"),

@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from actors.archived import ArchiveRule
 from actors.protocol.errors import EngineUnavailable, UnknownRun
 from runtime.cli.console import Console
 from runtime.cli.control import engine_of
 from runtime.cli.exits import Exit
-from runtime.storage.folder import ARCHIVE_NAME
-from runtime.storage.past_runs import PastRuns
+from runtime.storage.past_runs import past_of
 
 
 def forget(state: Path, run: str, console: Console, *, as_json: bool = False) -> Exit:
@@ -38,8 +36,7 @@ def forget(state: Path, run: str, console: Console, *, as_json: bool = False) ->
         pass
     except UnknownRun as refused:
         unknown = refused
-    rule = ArchiveRule(None) if (state / ARCHIVE_NAME).exists() else None
-    if not PastRuns(str(state), rule).forget(run, number):
+    if not past_of(state).forget(run, number):
         raise unknown
     console.say(json.dumps({"forgotten": run}) if as_json else f"forgot run {run}")
     return Exit.OK

@@ -113,10 +113,15 @@ def log_lines(log: Mapping[str, Any]) -> list[str]:
     if not log:
         return []
     size = bytes_text(log["bytes"])
-    text = f"{counted(log['records'], 'record')} in {counted(log['segments'], 'segment')}, {size}"
+    text = f"{counted(log['records'], 'record')} in {segments_text(log['segments'], log['shards'])}, {size}"
     if log.get("bytes_cut"):
         text += f"; at its end {counted(log['bytes_cut'], 'byte')} that nobody was told of"
     return [f"log            {text}"]
+
+
+def segments_text(segments: int, shards: int) -> str:
+    """In how many pieces a log lies."""
+    return counted(segments, "segment") + (f" of {shards} shards" if shards > 1 else "")
 
 
 def bytes_text(size: int) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from runtime.mail.blobs import BlobStore
@@ -33,6 +33,7 @@ class Reclaimable(NamedTuple):
     lsn: int
     run_key: str
     let_go_ns: int
+    run_no: int = 0
 
 
 class BlobReclaimer:
@@ -43,6 +44,7 @@ class BlobReclaimer:
         blobs: Where the files are.
         rule: How long runs stay in the archive, to which checkpoints take them; None: there is none.
         waiting: What was let go of before this engine, and no checkpoint has passed yet, in order.
+        stay: Runs whose files are not this engine's to remove (`owed_files`).
     """
 
     def __init__(
@@ -52,16 +54,20 @@ class BlobReclaimer:
         *,
         rule: dict[str, Any] | None = None,
         waiting: Iterable[Reclaimable] = (),
+        stay: Collection[str] = (),
     ) -> None:
         self.loop = loop
         self.rule = rule
         self._blobs = blobs
         self._waiting = deque(waiting)
+        self._stay = stay
         self._passed_lsn = 0
         self._due: deque[tuple[float, Reclaimable]] = deque()
 
     def add(self, run_key: str, lsn: int = 0) -> None:
         """Remove the files of a run, later. What was logged up to this LSN says that it was let go of."""
+        if run_key in self._stay:
+            return
         if not self._due:
             self.loop.call_later(STAY_S, self._look)
         self._due.append((time.monotonic() + STAY_S, Reclaimable(lsn, run_key, time.time_ns())))

@@ -21,6 +21,7 @@ from typing import Any, Final
 import orjson
 import uvloop
 
+from actors import owed
 from actors.checkpoints import Checkpoints
 from actors.core import EngineCore
 from actors.once import folders
@@ -31,7 +32,7 @@ from actors.replay import Replay
 from actors.run import Run
 from actors.scheduler import Scheduler
 from runtime.errors import error_to_wire
-from runtime.host import leftovers
+from runtime.host import leftovers, owed_files
 from runtime.host.blob_reclaimer import BlobReclaimer, Reclaimable
 from runtime.host.calendar import ZoneCalendar
 from runtime.host.command_desk import CommandDesk
@@ -103,15 +104,19 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         replay = Replay(scheduler, blobs.open)
         least, archive = config.get("checkpoint_bytes"), config.get("archive")
         let_go: list[Reclaimable] = []
-        if archive is not None:
-            replay.let_go = partial(_wait, replay, let_go, time.time_ns())
+        replay.let_go = partial(_wait, replay, let_go, time.time_ns())
         report, writer = _recover(folder, replay, bool(config.get("salvage")), least or limits.SEGMENT_BYTES)
         segments = [(info.no, info.first_lsn) for info in writer.segments()]
         closed = tuple((info.last_lsn, info.bytes) for info in report.segments[:-1])
-        checkpoints = Checkpoints(least, replay.loaded_lsn, closed, archives=archive is not None)
+        archives = archive is not None
+        owed_below = owed_files.owed_below(folder, replay, archives=archives, checkpoints=least is not None)
+        let_go[:] = owed_files.still_owed(let_go, owed_below)
+        stay = frozenset() if archives else owed_files.names_owed(replay, blobs, owed_below)
+        owes = archives or bool(let_go or stay)
+        checkpoints = Checkpoints(least, replay.loaded_lsn, closed, archives=owes)
         persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints)
         opened = {"pid": os.getpid(), "durability": config["durability"], "node_types": node_types}
-        opened["policy"] = config.get("policy")
+        opened |= {"policy": config.get("policy"), **owed.said(archives, owed_below)}
         found, effects = _begin(folder, replay, report.next_lsn, opened)
         _sweep(scheduler, blobs, let_go, removes=config.get("sweeps", True))
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
@@ -125,7 +130,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         def log_of(deliver: Callable[[Any], None]) -> LogThread:
             return LogThread(writer, deliver, partial(kept_for_readers, folder.path))
 
-        reclaimer = BlobReclaimer(loop, blobs, rule=archive, waiting=let_go)
+        reclaimer = BlobReclaimer(loop, blobs, rule=archive, waiting=let_go, stay=stay)
         host = EngineHost(
             loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path, reclaimer
         )
@@ -166,7 +171,7 @@ def _sweep(scheduler: Scheduler, blobs: BlobStore, let_go: list[Reclaimable], *,
 
 def _wait(replay: Replay, let_go: list[Reclaimable], now_ns: int, run: Run, ended_ns: int | None) -> None:
     """The files of this run stay until a checkpoint has passed it."""
-    let_go += [Reclaimable(replay.scheduler.lsn, name, now_ns) for name in folders(run)]
+    let_go += [Reclaimable(replay.scheduler.lsn, name, now_ns, run.no) for name in folders(run)]
 
 
 def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

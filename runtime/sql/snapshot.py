@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from actors.owed import ALL_RUNS, owed_below
 from actors.protocol import limits
 from actors.protocol.errors import CheckpointUnusable, ConfigurationError, UnknownMoment
 from actors.protocol.event_errors import CursorTooOld
@@ -99,7 +100,8 @@ class Following(Replay):
         """The latest record that says when it was written."""
         self.gone: dict[int, GoneRun] = {}
         self.keeps_gone = False
-        """Whether runs that are let go of are kept, because they will be in the archive."""
+        """Whether runs that are let go of are kept, because there is an archive; else those of which the log says that
+        there will be one."""
 
     def fold(self, record: Record) -> None:
         super().fold(record)
@@ -120,14 +122,15 @@ class Following(Replay):
         return Snapshot(scheduler.lsn, told or 0, scheduler, self.gone)
 
     def archived(self, upto_lsn: int | None) -> None:
-        """The archive has what records up to this one let go of; None: there is no archive."""
+        """The archive has what records up to this one let go of; None: there is none yet."""
         self.keeps_gone = upto_lsn is not None
-        self.gone = {no: gone for no, gone in self.gone.items() if upto_lsn is not None and gone.lsn > upto_lsn}
+        self.gone = {no: gone for no, gone in self.gone.items() if gone.lsn > (upto_lsn or 0)}
 
     def _released(self, record: Record) -> None:
         book, ended_ns = self.scheduler.book, self.scheduler.ended_ns
-        for no in orjson.loads(record.payload) if self.keeps_gone else ():
-            if (run := book.finished.get(no)) is not None:
+        below = ALL_RUNS if self.keeps_gone else owed_below(self.opened, ALL_RUNS, archives=False)
+        for no in orjson.loads(record.payload) if below else ():
+            if no < below and (run := book.finished.get(no)) is not None:
                 self.gone[no] = GoneRun(record.lsn, run, ended_ns.get(no))
         super()._released(record)
 

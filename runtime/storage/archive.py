@@ -37,7 +37,8 @@ from actors.saved import SavedPart
 from runtime.storage.archive_rows import COLUMNS, PLAIN, SCHEMA, SELECT, ArchiveEntry, digest_of, run_of
 from runtime.storage.folder import ARCHIVE_NAME
 from runtime.storage.packing import PackingBroken
-from runtime.storage.sqlite_file import PartsFile, connect, copied, needs_copy
+from runtime.storage.private_copy import open_copy
+from runtime.storage.sqlite_file import PartsFile, connect, needs_copy
 
 ARCHIVE_FORMAT: Final = 1
 PAGE_ROWS: Final = 500
@@ -55,8 +56,8 @@ class ArchiveFile(PartsFile):
     format_max = ARCHIVE_FORMAT
     damaged = ArchiveUnusable
 
-    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, copy: str | None = None) -> None:
-        super().__init__(path, uuid, database, copy)
+    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, *, copied: bool = False) -> None:
+        super().__init__(path, uuid, database, copied=copied)
         self._passed: list[int] = []
 
     @classmethod
@@ -149,6 +150,10 @@ class ArchiveFile(PartsFile):
         if total.digest() != rows[0][COLUMNS.index("parts")]:
             raise ArchiveUnusable(f"{self.path} is damaged: run {no} is not whole")
         return parts
+
+    def numbers(self) -> list[int]:
+        """Of all runs, ascending, also of those that are damaged. Raises ArchiveUnusable: SQLite cannot read them."""
+        return [no for (no,) in self._rows("SELECT no FROM run ORDER BY no")]
 
     def blobs(self, no: int) -> list[str]:
         """Names of the large values of a run."""
@@ -262,16 +267,20 @@ class ArchiveFile(PartsFile):
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            if not (self._reads and self._copy is None and needs_copy(error)):
+            if not (self._reads and not self._copied and needs_copy(error)):
                 self._explain(self.path, error)
         self._go_to_copy()
         return self._rows(statement, values)
 
     def _go_to_copy(self) -> None:
         """Whoever wrote was killed since it was opened: read on in a copy, where its journal can be put right."""
-        within, self._copy = self._database.in_transaction, copied(self.path)
+        within = self._database.in_transaction
+        try:
+            copy = open_copy(self.path)
+        except sqlite3.Error as error:
+            self._explain(self.path, error)
         self._database.close()
-        self._database = connect(os.path.join(self._copy, ARCHIVE_NAME), "rw")
+        self._database, self._copied = copy, True
         if within:
             self._rows("BEGIN")
 

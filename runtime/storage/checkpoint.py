@@ -70,8 +70,8 @@ class CheckpointFile(PartsFile):
     format_max = CHECKPOINT_FORMAT
     damaged = CheckpointUnusable
 
-    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, copy: str | None = None) -> None:
-        super().__init__(path, uuid, database, copy)
+    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, *, copied: bool = False) -> None:
+        super().__init__(path, uuid, database, copied=copied)
         self._format = CHECKPOINT_FORMAT
 
     @classmethod

@@ -17,11 +17,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
 from actors.archived import ArchivedRun, ArchiveRule, archived_run
 from actors.core import EngineCore
+from actors.owed import ALL_RUNS, owed_below
 from actors.persister import Persister
 from actors.protocol import messages as msg
 from actors.protocol.archive_errors import ArchiveUnusable
@@ -52,11 +54,13 @@ class PastRuns:
     Args:
         path: The state folder.
         rule: How long runs stay in the archive; None: there is none, unless one is left from before.
+        assumed: Nobody says that there is an archive: of what was let go of, that counts of which the log says it.
     """
 
-    def __init__(self, path: str, rule: ArchiveRule | None) -> None:
+    def __init__(self, path: str, rule: ArchiveRule | None, *, assumed: bool = False) -> None:
         self._path = path
         self._rule = rule
+        self._assumed = assumed
         self._files = DiskFiles()
         self._core: tuple[int, EngineCore] | None = None
         self._seen_lsn = 0
@@ -104,6 +108,8 @@ class PastRuns:
             if row.run_id != key and row.covers > 1:
                 raise MissingNode(f"{key!r} is one task of run {row.run_id!r}: a run is forgotten as a whole")
             number = row.no
+        elif not self._comes(number):
+            return True
         self._core = None
         with (
             StateFolder.open(self._path, create=False, owner=False) as folder,
@@ -138,6 +144,13 @@ class PastRuns:
 
     def _is_there(self) -> bool:
         return self._rule is not None or os.path.exists(os.path.join(self._path, ARCHIVE_NAME))
+
+    def _comes(self, number: int) -> bool:
+        """Whether a run that was let go of will be in the archive."""
+        if not self._assumed:
+            return True
+        with StateFolder.open(self._path, create=False, owner=False) as folder:
+            return any(row.no == number for row in self._let_go_since(folder, *self._archive_knows(folder)))
 
     def _core_with(self, key: str) -> EngineCore | None:
         row, kept = self._row(key)
@@ -205,6 +218,8 @@ class PastRuns:
             return replay
 
         def take(replay: Replay, run: Run, ended_ns: int | None) -> None:
+            if self._assumed and run.no >= owed_below(replay.opened, ALL_RUNS, archives=False):
+                return
             self._let_go[run.no] = (replay.scheduler.lsn, archived_run(run, ended_ns))
             held.add(run)
 
@@ -236,14 +251,18 @@ class _HeldRuns:
         self._nodes = 0
 
 
-def last_rule(path: str | os.PathLike[str]) -> ArchiveRule | None:
-    """The rule by which the archive of a folder was kept last; None: there is none, or nothing came there yet."""
+def past_of(path: str | os.PathLike[str]) -> PastRuns:
+    """The past of a folder for who is told nothing of its engine: by the rule that the archive was kept by last; where
+    nothing came there yet, what is on its way.
+
+    Raises:
+        ArchiveUnusable, NewerFormat, StateFolderError: It cannot be read.
+    """
     with StateFolder.open(path, create=False, owner=False) as folder:
         archive = ArchiveFile.read(folder.path, folder.uuid)
-        if archive is None:
-            return None
-        with archive:
-            return archive.rule
+        with nullcontext() if archive is None else archive:
+            rule = None if archive is None else archive.rule
+        return PastRuns(folder.path, rule or ArchiveRule(None), assumed=archive is None)
 
 
 def stands_for(row: ArchivedRun, key: str) -> bool:

@@ -35,7 +35,7 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
         `runs` (latest first; `run_id`, `name`, `state`, `counts`, `paused`: how many of what is ready a pause holds
         back, `created_ns`, `ended_ns`), `paused` (scopes), `pauses` (of those, who paused them: `by`, `reason`,
         `at_ns`), `uuid` of the folder, `owner_pid` (None when no engine runs), `durability` of the
-        latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`, and `checkpoint_lsn`:
+        latest engine, `log` (`records`, `segments`, `shards`, `bytes`, `bytes_cut`, and `checkpoint_lsn`:
         records up to there are in the checkpoint and not counted; 0 when there is none).
 
     Raises:
@@ -58,6 +58,7 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
             "log": {
                 "records": replay.records,
                 "segments": len(report.segments),
+                "shards": folder.log_shards,
                 "bytes": report.bytes,
                 "bytes_cut": report.bytes_cut,
                 "checkpoint_lsn": replay.loaded_lsn,

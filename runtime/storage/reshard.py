@@ -36,7 +36,8 @@ BATCH_RECORDS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class ReshardReport:
-    """What was moved: `shards` from and to, records, bytes of the new log, its folder; and folders left over before."""
+    """What was moved: `shards` from and to, records (as `verify` counts them), bytes of the new log, its folder; and
+    folders left over before."""
 
     path: str
     shards_before: int
@@ -105,7 +106,7 @@ def _move(folder: StateFolder, shards: int, files: Files) -> tuple[int, int]:
         if isinstance(fault, OSError) and fault.errno in NO_SPACE:
             raise DiskFull(f"no space in {folder.path} for its log once more") from fault
         raise
-    return reader.report().records, reader.report().bytes
+    return got.records, reader.report().bytes
 
 
 def _copy(log: LogPlace, to: LogPlace, files: Files) -> _Digest:
@@ -157,6 +158,8 @@ class _Digest:
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._hasher = xxhash.xxh3_128()
+        self.records = 0
+        """How many there are, without the log's own marks."""
         self.take(records)
 
     def take(self, records: Iterable[Record]) -> None:
@@ -164,6 +167,7 @@ class _Digest:
         for lsn, type_, payload in records:
             self._hasher.update(b"%d %d %d " % (lsn, type_, len(payload)))
             self._hasher.update(payload)
+            self.records += type_ != RecordType.MARK
 
     @property
     def value(self) -> bytes:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import checkpoints as module
-from actors.checkpoints import HOLD_BYTES_MAX, REST_FACTOR, RETRY_MAX_NS, RETRY_NS, Checkpoints
+from actors.checkpoints import HOLD_BYTES_MAX, HOLD_OWED_BYTES_MAX, REST_FACTOR, RETRY_MAX_NS, RETRY_NS, Checkpoints
 from actors.persister import Persister
 from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
@@ -154,3 +154,11 @@ def test_but_not_for_ever() -> None:
     assert archiving.floor(50) == 1
     archiving.closed(45, 1)
     assert archiving.floor(50) == 50
+
+
+def test_without_checkpoints_what_the_next_engine_archives_is_held_for_less_long() -> None:
+    owing = Checkpoints(None, archives=True)
+    owing.closed(40, HOLD_OWED_BYTES_MAX)
+    assert owing.floor(50) == 1
+    owing.closed(45, 1)
+    assert owing.floor(50) == 50

@@ -21,7 +21,7 @@ def run(number: int, state: str, **more: Any) -> dict[str, Any]:
 
 
 def summary(*runs: dict[str, Any], **more: Any) -> dict[str, Any]:
-    log = {"records": 12, "segments": 1, "bytes": 3456, "bytes_cut": 0}
+    log = {"records": 12, "segments": 1, "shards": 1, "bytes": 3456, "bytes_cut": 0}
     return {"runs": list(runs), "owner_pid": None, "durability": "fsync", "log": log, **more}
 
 
@@ -39,6 +39,12 @@ def test_runs_are_a_table_with_unfinished_ones_first() -> None:
     assert first.split()[:8] == ["r2", "etl", "running", "15", "9", "5", "5", "1"], "what runs counts as ready"
     assert second.split()[0] == "r1"
     assert second.endswith("2.00 s")
+
+
+def test_shards_are_told_where_there_are_several() -> None:
+    found = summary()
+    found["log"] |= {"segments": 2, "shards": 4}
+    assert "log            12 records in 2 segments of 4 shards, 3.5 kB" in status_lines(Path("/state"), found)
 
 
 def test_a_running_engine_is_named() -> None:
@@ -95,7 +101,7 @@ def test_long_lists_are_cut() -> None:
 
 
 def test_what_is_not_acknowledged_is_said() -> None:
-    log = {"records": 1, "segments": 2, "bytes": 12, "bytes_cut": 7}
+    log = {"records": 1, "segments": 2, "shards": 1, "bytes": 12, "bytes_cut": 7}
     lines = status_lines(Path("/state"), summary(log=log))
     assert "log            1 record in 2 segments, 12 bytes; at its end 7 bytes that nobody was told of" in lines
 

@@ -93,3 +93,20 @@ def test_an_id_that_was_used_again_keeps_its_new_files(tmp_path: Path, monkeypat
 
     asyncio.run(let_go())
     assert new.exists()
+
+
+def test_files_that_are_owed_to_an_archive_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blob_reclaimer, "STAY_S", 0.01)
+    store = BlobStore(tmp_path / "blobs", fsync=False)
+    for key in ("one", "two"):
+        store.write(key, "bytes", [b"x"])
+
+    async def let_go() -> None:
+        reclaimer = BlobReclaimer(asyncio.get_running_loop(), store, stay={"one"})
+        reclaimer.add("one")
+        reclaimer.add("two")
+        await gone(store.folder / "two")
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+    asyncio.run(let_go())
+    assert names_in(store.folder) == {"one"}

@@ -68,8 +68,10 @@ def test_any_way_through_numbers_of_shards_keeps_all_records(seed: int, ways: li
         cut(state)
     for shards in ways:
         before, _ = content(state)
-        reshard(state, shards)
+        moved = reshard(state, shards)
         after, report = content(state)
+        assert moved.records == (len(before) if moved.shards_before != shards else 0)
+        assert (verify(state).log.records, verify(state).log_shards) == (len(before), shards)
         assert after == before
         assert report.clean
         assert verify(state).sound
