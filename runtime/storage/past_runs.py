@@ -134,13 +134,12 @@ class PastRuns:
     def parts(self, row: ArchivedRun) -> list[SavedPart]:
         """Columns of a run of `rows`; none: it went meanwhile. Raises: as `answer`."""
         with StateFolder.open(self._path, create=False, owner=False) as folder:
-            archive = ArchiveFile.read(folder.path, folder.uuid)
-            if archive is not None:
-                with archive:
-                    if found := archive.run(row.no):
-                        return found
+            if found := _archived_parts(folder, row.no):
+                return found
             run = self._held.get(row.no) or self._fold(folder, row.no)
-        return [] if run is None else [SavedPart(run.no, *piece) for piece in save_run(run)]
+            if run is None:  # it may have come to the archive, and the log before that be gone
+                return _archived_parts(folder, row.no)
+        return [SavedPart(run.no, *piece) for piece in save_run(run)]
 
     def _is_there(self) -> bool:
         return self._rule is not None or os.path.exists(os.path.join(self._path, ARCHIVE_NAME))
@@ -164,17 +163,26 @@ class PastRuns:
         return self._core[1]
 
     def _row(self, key: str) -> tuple[ArchivedRun | None, list[SavedPart]]:
-        """The row of a public key, and its parts where they were read for that."""
+        """The row of a public key, and its parts where they were read for that.
+
+        What is not in the archive may come there while the log is read, which is then cut: it is looked for again.
+        """
         with StateFolder.open(self._path, create=False, owner=False) as folder:
-            lsn, gone, archive = 0, set[int](), ArchiveFile.read(folder.path, folder.uuid)
-            if archive is not None:
-                with archive:
-                    lsn, gone, row = archive.lsn, archive.forgotten(), archive.find(key)
-                    if row is not None:
-                        known = self._core is not None and self._core[0] == row.no
-                        return row, [] if known else archive.run(row.no)
-            found = [row for row in self._let_go_since(folder, lsn, gone) if stands_for(row, key)]
-            return max(found, key=lambda row: row.no, default=None), []
+            looked_at = -1
+            while True:
+                lsn, gone, archive = 0, set[int](), ArchiveFile.read(folder.path, folder.uuid)
+                if archive is not None:
+                    with archive:
+                        lsn, gone, row = archive.lsn, archive.forgotten(), archive.find(key)
+                        if row is not None:
+                            known = self._core is not None and self._core[0] == row.no
+                            return row, [] if known else archive.run(row.no)
+                if lsn == looked_at:
+                    return None, []
+                found = [row for row in self._let_go_since(folder, lsn, gone) if stands_for(row, key)]
+                if found:
+                    return max(found, key=lambda row: row.no), []
+                looked_at = lsn
 
     def _archive_knows(self, folder: StateFolder) -> tuple[int, set[int]]:
         """How far the archive goes, and what was deleted by hand before it came there."""
@@ -226,6 +234,15 @@ class PastRuns:
         resume_live(folder, fresh, self._files)
         self._held = held.runs
         return self._held.get(wanted)
+
+
+def _archived_parts(folder: StateFolder, no: int) -> list[SavedPart]:
+    """Columns of a run as the archive has it now; none: it does not."""
+    archive = ArchiveFile.read(folder.path, folder.uuid)
+    if archive is None:
+        return []
+    with archive:
+        return archive.run(no)
 
 
 class _HeldRuns:

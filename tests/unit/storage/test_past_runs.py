@@ -145,3 +145,44 @@ def test_an_export_has_what_is_on_its_way_to_the_archive(tmp_path: Path, segment
     take(tmp_path, segments[len(segments) // 2])
     assert len(ArchivedRuns(tmp_path, (), (), everything=True)) == GONE
     assert len(list(ArchivedRuns(tmp_path, (), (), everything=True).runs())) == GONE
+
+
+def first_behind_the_archive(path: Path, segments: tuple[SegmentInfo, ...]) -> int:
+    """Take the archive of the first segments; the number of the run that comes there next."""
+    take(path, segments[2])
+    return 1 + max(row.no for row in PastRuns(str(path), None).rows())
+
+
+def test_a_run_that_comes_to_the_archive_while_it_is_looked_for(
+    tmp_path: Path, segments: tuple[SegmentInfo, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = first_behind_the_archive(tmp_path, segments)
+    look = PastRuns._let_go_since
+
+    def late(self: PastRuns, *asked: Any) -> Any:  # it was not in the archive
+        take(tmp_path, segments[-1])
+        cut(tmp_path, segments[-1].no)
+        return look(self, *asked)
+
+    monkeypatch.setattr(PastRuns, "_let_go_since", late)
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    assert state(past, f"s-{number}") == "succeeded"
+    assert state(past, "nobody") is None
+
+
+def test_a_run_that_comes_to_the_archive_while_it_is_read(
+    tmp_path: Path, segments: tuple[SegmentInfo, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = first_behind_the_archive(tmp_path, segments)
+    fold = PastRuns._fold
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    wanted = next(row for row in past.rows() if row.no == number)
+    past._held.clear()
+
+    def late(self: PastRuns, *asked: Any) -> Any:
+        take(tmp_path, segments[-1])
+        cut(tmp_path, segments[-1].no)
+        return fold(self, *asked)
+
+    monkeypatch.setattr(PastRuns, "_fold", late)
+    assert core_of(wanted, past.parts(wanted)).scheduler.book.finished[number].results == ["v" * 40]
