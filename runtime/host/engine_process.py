@@ -94,13 +94,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         blobs = BlobStore(folder.blobs_path, config["durability"] == "fsync")
         node_types = config["node_types"]
         names = [n["name"] for n in node_types]
-        scheduler = Scheduler(
-            names,
-            missing_handler=config.get("missing_handler", "park"),
-            retention=config["retention"],
-            policy=config.get("policy"),
-        )
-        scheduler.schedules.calendar = ZoneCalendar()
+        scheduler = _scheduler(config, names)
         replay = Replay(scheduler, blobs.open)
         least, archive = config.get("checkpoint_bytes"), config.get("archive")
         let_go: list[Reclaimable] = []
@@ -149,6 +143,18 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
             return 1
         leftovers.let_go(folder.path)
     return 0
+
+
+def _scheduler(config: dict[str, Any], names: list[str]) -> Scheduler:
+    """A fresh one, with the program's settings."""
+    scheduler = Scheduler(
+        names,
+        missing_handler=config.get("missing_handler", "park"),
+        retention=config["retention"],
+        policy=config.get("policy"),
+    )
+    scheduler.schedules.calendar = ZoneCalendar()
+    return scheduler
 
 
 def _begin(folder: StateFolder, replay: Replay, lsn: int, opened: dict[str, Any]) -> tuple[dict[str, int], list[Any]]:
