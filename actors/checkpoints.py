@@ -49,8 +49,9 @@ RETRY_MAX_NS: Final = 300_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStatistics:
-    """Snapshot for reports. `trouble` is why the latest one failed; empty when it did not. `bytes_written` and `cpu_ns`
-    are of all that were taken since the start."""
+    """Snapshot for reports. `trouble` is why the latest one failed; empty when it did not. `bytes_behind` are those of
+    the log that no checkpoint has, the segment that is written included: what a recovery reads. `bytes_written` and
+    `cpu_ns` are of all that were taken since the start."""
 
     lsn: int
     running: bool
@@ -138,9 +139,14 @@ class Checkpoints:
             self._failed_in_a_row += 1
         self._judge()
 
-    def statistics(self) -> CheckpointStatistics:
-        """Frozen snapshot."""
-        done = (self._taken, self._failed, self._trouble, self._behind(), self._bytes_written, self._cpu_ns)
+    def statistics(self, active_bytes: int = 0) -> CheckpointStatistics:
+        """Frozen snapshot.
+
+        Args:
+            active_bytes: In the segment that is written.
+        """
+        behind = self._behind() + active_bytes
+        done = (self._taken, self._failed, self._trouble, behind, self._bytes_written, self._cpu_ns)
         return CheckpointStatistics(self.lsn, self._running, *done)
 
     def _behind(self) -> int:

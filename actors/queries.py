@@ -141,7 +141,7 @@ class Queries:
             **core.facts,
             "state": str(core.supervisor.state),
             "log": asdict(core.persister.statistics()),
-            "checkpoint": asdict(core.persister.checkpoints.statistics()),
+            "checkpoint": asdict(core.persister.checkpoint_statistics()),
             "runs_live": len(core.scheduler.book.live),
             "nodes_live": core.scheduler.book.nodes_live,
             "dead_letters": dead.count(core.scheduler),

@@ -113,6 +113,19 @@ def test_what_the_log_let_go_of_is_not_counted() -> None:
     assert actor.checkpoints.statistics().bytes_behind == 5
 
 
+def test_what_is_behind_is_all_that_a_recovery_reads() -> None:
+    actor = Persister("os", 1, [(1, 1)], checkpoints=Checkpoints(100), active_bytes=64)
+    assert actor.checkpoint_statistics().bytes_behind == 64
+    actor.receive([log.Append([Record(1, 2, b"x" * 30)])], 0)
+    actor.receive([log.Written(1, 1, 1)], 0)
+    assert actor.checkpoint_statistics().bytes_behind == 94
+    actor.receive([log.Append([Record(2, 2, b"x" * 7)])], 0)
+    actor.receive([log.Written(2, 2, 2)], 0)
+    assert actor.checkpoint_statistics().bytes_behind == 101
+    actor.checkpoints.ended(log.CheckpointTaken(1, 5), 0)
+    assert actor.checkpoint_statistics().bytes_behind == 7
+
+
 def test_a_floor_is_not_forgotten_for_a_lower_one() -> None:
     actor = Persister("os", 1, [(1, 1), (2, 11), (3, 21)])
     actor.receive([log.Append([Record(1, 2, b"x")]), log.FloorRaised(2), log.FloorRaised(22), log.FloorRaised(5)], 0)
