@@ -49,7 +49,7 @@ from runtime.storage.openings import Opening, note_opening
 from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import resume
 from runtime.storage.salvage import mend_log
-from runtime.storage.sharded_wal import LogWriting, open_log
+from runtime.storage.wal import LogWriter
 
 GC_THRESHOLD: Final = (10_000, 2, 10_000)
 """Collections look at young objects only, and at few: 40,000 take 1.6 ms, the million items of a graph 100. Old ones
@@ -202,7 +202,7 @@ def _settle_memory() -> None:
 
 def _recover(
     folder: StateFolder, replay: Replay, salvage: bool, segment_bytes: int
-) -> tuple[RecoveryReport, LogWriting]:
+) -> tuple[RecoveryReport, LogWriter]:
     files = DiskFiles()
     gc.disable()
     try:
@@ -211,4 +211,4 @@ def _recover(
         gc.enable()
     if report.gaps:
         report = mend_log(folder.log, files, report)
-    return report, open_log(folder.log, files, report, segment_bytes=min(segment_bytes, limits.SEGMENT_BYTES))
+    return report, LogWriter(folder.log, files, report, segment_bytes=min(segment_bytes, limits.SEGMENT_BYTES))

@@ -39,10 +39,9 @@ from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
 from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import begin_to_salvage
-from runtime.storage.sharded_wal import LogWriting, open_log
 from runtime.storage.sieve import Sieve
 from runtime.storage.transfer import enter_runs
-from runtime.storage.wal import NO_SPACE, batches
+from runtime.storage.wal import NO_SPACE, LogWriter, batches
 
 BATCH_RECORDS: Final = 1024
 ASIDE: Final = ".part"
@@ -200,9 +199,9 @@ def _lines(scheduler: Scheduler) -> Iterator[bytes]:
             yield orjson.dumps(line)
 
 
-def _writer_of(new: StateFolder, files: DiskFiles) -> LogWriting:
+def _writer_of(new: StateFolder, files: DiskFiles) -> LogWriter:
     """Of a log that is empty."""
     empty = read_log(new.log, files)
     for _ in empty:
         pass
-    return open_log(new.log, files, empty.report())
+    return LogWriter(new.log, files, empty.report())

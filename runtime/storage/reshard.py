@@ -28,8 +28,7 @@ from runtime.storage.folder import StateFolder, is_log_name, next_log_name
 from runtime.storage.reader import list_segments, read_log, segment_heads
 from runtime.storage.report import MARK_CLOSED, RecoveryReport, lsn_behind_mark
 from runtime.storage.segment import LogPlace
-from runtime.storage.sharded_wal import LogWriting, open_log
-from runtime.storage.wal import NO_SPACE, batches
+from runtime.storage.wal import NO_SPACE, LogWriter, batches
 
 BATCH_RECORDS: Final = 4096
 
@@ -114,7 +113,7 @@ def _copy(log: LogPlace, to: LogPlace, files: Files) -> _Digest:
     first_no, first_lsn = next(((no, lsn) for no, lsn, _ in _heads(log, files)), (1, LSN_FIRST))
     empty = RecoveryReport((), 0, 0, first_lsn, 0, 0, (), 0)
     digest = _Digest(())
-    writer = open_log(to, files, empty, first_no=first_no)
+    writer = LogWriter(to, files, empty, first_no=first_no)
     try:
         last: Record | None = None
         for batch in batches(read_log(log, files, marks=True), BATCH_RECORDS):
@@ -141,7 +140,7 @@ def _heads(log: LogPlace, files: Files) -> Iterator[tuple[int, int, int]]:
             yield no, lsn, size
 
 
-def _write(writer: LogWriting, records: list[Record]) -> None:
+def _write(writer: LogWriter, records: list[Record]) -> None:
     """Write records that are contiguous, but behind marks that stand for several."""
     start = 0
     for index, record in enumerate(records):

@@ -19,8 +19,8 @@ from runtime.storage.files import DiskFiles
 from runtime.storage.reader import read_log
 from runtime.storage.segment import SEGMENT_HEADER_BYTES, LogPlace, pack_segment_header, segment_name
 from runtime.storage.sharded_tail import AnyTail, ShardedTail, open_tail, written_end
-from runtime.storage.sharded_wal import LogWriting, open_log
 from runtime.storage.tail import LogTail
+from runtime.storage.wal import LogWriter
 from tests.unit.storage.shards import UUID_HERE, records_from
 from tests.unit.storage.worlds import records_of
 
@@ -33,11 +33,11 @@ def place_in(folder: Path, shards: int) -> LogPlace:
     return place
 
 
-def writer_of(place: LogPlace, segment_bytes: int = 3000) -> LogWriting:
+def writer_of(place: LogPlace, segment_bytes: int = 3000) -> LogWriter:
     """Open a log for writing."""
     log = read_log(place, DiskFiles())
     assert list(log) is not None
-    return open_log(place, DiskFiles(), log.report(), segment_bytes=segment_bytes)
+    return LogWriter(place, DiskFiles(), log.report(), segment_bytes=segment_bytes)
 
 
 def sizes_of(place: LogPlace) -> dict[str, int]:
