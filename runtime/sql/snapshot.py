@@ -22,14 +22,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import orjson
-
 from actors.protocol import limits
 from actors.protocol.errors import CheckpointUnusable, ConfigurationError, UnknownMoment
 from actors.protocol.event_errors import CursorTooOld
 from actors.protocol.moments import precise_moment
 from actors.protocol.records import LSN_FIRST, Record, RecordType
 from actors.record_times import RecordTimes
+from actors.released import released
 from actors.replay import Replay
 from actors.run import Run
 from actors.saved import load
@@ -126,7 +125,7 @@ class Following(Replay):
 
     def _released(self, record: Record) -> None:
         book, ended_ns = self.scheduler.book, self.scheduler.ended_ns
-        for no in orjson.loads(record.payload) if self.keeps_gone else ():
+        for no in released(record.payload) if self.keeps_gone else ():
             if (run := book.finished.get(no)) is not None:
                 self.gone[no] = GoneRun(record.lsn, run, ended_ns.get(no))
         super()._released(record)
