@@ -13,13 +13,15 @@ from actors import calls, consequences, timetable
 from actors.protocol import messages as msg
 from actors.protocol.records import RecordType
 from actors.protocol.states import NodeState
+from actors.rare import WHOLE
 from actors.run import Run
-from actors.state_column import BACKOFF, CANCELLED, TERMINAL_FIRST, TERMINAL_LAST, WAITING, where
+from actors.state_column import BACKOFF, CANCELLED, CANCELLED_EARLY, TERMINAL_FIRST, TERMINAL_LAST, WAITING, where
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
 
 WITH_CALLER: Final = "with who called it"
+ALL_EARLY: Final = "what no worker had"
 
 
 def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
@@ -70,11 +72,20 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
 def _cancel_and_log(scheduler: Scheduler, run: Run, node: int | None, by: str) -> int:
     """Cancel a run or one node, and log that; returns the record's number."""
     leased = cancel(scheduler, run, node)
-    lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased]))
-    scheduler.note(run, -1 if node is None else node, "cancel asked", by)
+    lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased, scheduler.wall_ns, by]))
+    note_cancel(scheduler, run, node, by)
     if leased:
         scheduler.put(msg.StopLeases(run, leased))
     return lsn
+
+
+def note_cancel(scheduler: Scheduler, run: Run, node: int | None, by: str) -> None:
+    """A cancel was carried out and logged: add to the story who asked for it, and what ended at once, and when."""
+    place = WHOLE if node is None else node
+    scheduler.note(run, place, "cancel asked", by)
+    if node is None or run.state[node] == CANCELLED:
+        run.own_rare().ended_early[place] = scheduler.wall_ns
+        scheduler.note(run, place, "cancelled", ALL_EARLY if node is None else CANCELLED_EARLY["message"])
 
 
 def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:

@@ -45,7 +45,7 @@ from actors.state_column import (
     SKIPPED,
     SUCCEEDED,
 )
-from actors.timing import Timing, read_timing
+from actors.timing import Timing, end_ns, read_timing
 from actors.why import Reasons
 
 if TYPE_CHECKING:
@@ -217,13 +217,15 @@ class Queries:
         if run.state[node] not in (SUCCEEDED, FAILED, CANCELLED, SKIPPED):
             return None
         timing = read_timing(run, range(node, node + 1)).get(node)
-        return timing[1] if timing else None
+        return end_ns(run, node, timing)
 
     def _node_row(
         self, run: Run, node: int, timing: dict[int, Timing], held: dict[int, tuple[int | None, None, int]]
     ) -> list[Any]:
         started, ended, pid = timing.get(node, (None, None, None))
         state = run.state[node]
+        if ended is None and SUCCEEDED < state <= SKIPPED:  # no attempt of it did
+            ended = end_ns(run, node, None)
         runs = False
         if state in (LEASED, CANCELLING):
             started, ended, pid = held.get(node, (None, None, None))

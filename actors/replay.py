@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from actors import admission, batching, calls, kept, once, outcomes, reclass, revival, timetable, wave
-from actors.cancels import cancel_orphans
+from actors.cancels import cancel_orphans, note_cancel
 from actors.growth import attach_spawned
 from actors.imported import Incoming
 from actors.keys import Claim
@@ -29,6 +29,7 @@ from actors.protocol.graph import GraphColumns, decode
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import FailureKind, NodeState
+from actors.released import released
 from actors.run import Run
 from actors.scheduler import Scheduler
 from actors.state_column import BACKOFF, CANCELLED, CANCELLING, LEASED, PARKED, READY, where
@@ -257,12 +258,14 @@ class Replay:
         run.own_rare().failures[node] = failure
         if outcome == "failed" and node not in run.rare.callers:
             run.own_rare().died[node] = wall
+        if not times[2]:
+            run.own_rare().ended_early[node] = wall
         run.settle([node], int(NodeState[outcome.upper()]))
         wave.finish(run)
         self._close(run, record, wall)
 
     def _cancel(self, record: Record) -> None:
-        no, node, leased = orjson.loads(record.payload)
+        no, node, leased, *told = orjson.loads(record.payload)
         run = self._live(no)
         if run is None:
             return
@@ -273,6 +276,10 @@ class Replay:
         else:
             run.cancel_one(node)
             wave.finish(run)
+        if told:  # older records do not say who asked when
+            wall_ns, by = told
+            self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
+            note_cancel(self.scheduler, run, node, by)
         self._close(run, record, self.scheduler.wall_ns)
 
     def _close(self, run: Run, record: Record, ended_ns: int) -> None:
@@ -295,7 +302,7 @@ class Replay:
             calls.enter(self.scheduler, run, node, *run.own_rare().spawned.pop(node))
 
     def _released(self, record: Record) -> None:
-        numbers = orjson.loads(record.payload)
+        numbers = released(record.payload)
         book = self.scheduler.book
         for no in numbers if self.let_go is not None else ():
             run = book.finished.get(no)

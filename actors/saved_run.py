@@ -66,8 +66,8 @@ _PLAIN: Final = (
     "is_map", "items_bytes", "results_bytes", "fan", "clean", "special", "stirred", "cancel_asked", "tally",
 )  # fmt: skip
 _RARE_BY_NODE: Final = (
-    "attempts", "backoff_until", "callers", "classes", "crashes", "deadlines", "died", "due", "expires", "failures",
-    "lowered", "moments", "parked",
+    "attempts", "backoff_until", "callers", "classes", "crashes", "deadlines", "died", "due",
+    "ended_early", "expires", "failures", "lowered", "moments", "parked",
 )  # fmt: skip
 _RARE_NODES: Final = ("alone", "appointed", "discarded", "gave_way", "overdue")
 _RARE_PLAIN: Final = ("known_as", "revived")
@@ -295,7 +295,7 @@ def _load_rare(scheduler: Scheduler, run: Run, data: dict[str, Any] | None) -> N
     for name in _RARE_PLAIN:
         setattr(rare, name, data[name])
     for name in _RARE_BY_NODE:
-        getattr(rare, name).update(data[name])
+        getattr(rare, name).update(data.get(name, ()))  # older checkpoints know fewer facts
     for name in _RARE_NODES:
         getattr(rare, name).update(data[name])
     for caller, nodes, digests, waits in data["calls"]:

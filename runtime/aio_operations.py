@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.protocol.errors import UnknownRun, WaitTimeout
 from runtime import letters as asking
-from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, answer_of, rerun
+from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, answer_or_past, rerun
 from runtime.aio_iterators import Pages
 from runtime.letters import DeadLetter, DeadLetterDetails
 from runtime.operations import DRAIN_LOOK_MAX_S, DRAIN_LOOK_S, still_there
@@ -197,4 +197,4 @@ class AsyncOperations:
         return count
 
     async def _answer_to(self, request: Request) -> Any:
-        return await answer_of(self._client, self._client.ask(*request))
+        return await answer_or_past(self._client, self._client.ask(*request), request)

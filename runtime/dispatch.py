@@ -199,7 +199,7 @@ class Dispatch:
             if once is not None:
                 return other.send_once(make, plan.fn, args, rest, once, times, large=False)
             if run_id is not None:
-                return other.send_named(make, plan.fn, args, rest, run_id, times)
+                return other.send_named(make, plan.fn, args, rest, run_id, times, large=False)
             return other.send(make, plan.fn, args, rest, times)
         tail = tail_of(times.columns(*plan.ends))
         item = encode_call(self.codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
@@ -224,7 +224,7 @@ class Dispatch:
             if once is not None:
                 return other.send_once(make, fn, args, rest, once, times, large=True)
             if run_id is not None:
-                return other.send_named(make, fn, args, rest, run_id, times)
+                return other.send_named(make, fn, args, rest, run_id, times, large=True)
             return other.send_large(make, fn, args, rest, times)
         tail = tail_of(times.columns(*plan.ends))
         number = plan.number(shape_of(args, kwargs))
@@ -247,12 +247,16 @@ class Dispatch:
         kwargs: dict[str, Any],
         run_id: str,
         times: Times,
+        *,
+        large: bool,
     ) -> Any:
-        """Submit a single task as a run with a chosen id: a graph of one node."""
+        """Submit a single task as a run with a chosen id: a graph of one node. Raises BlobNeeded: a value is large, and
+        `large` does not say that it may be written."""
         check_run_id(run_id)
         plan = self.plan(fn)
         kind = plan.kind(shape_of(args, kwargs))
-        item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
+        codec = self.client.codec if large else self.codec
+        item = encode_call(codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
         container = graph_of_one(kind, item, times.columns(*plan.ends), run_id=run_id)
         handle = make(self.client, run_id)
         self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))

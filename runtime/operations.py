@@ -16,7 +16,7 @@ from actors.protocol.errors import UnknownRun, WaitTimeout
 from actors.protocol.words import counted
 from runtime import letters as asking
 from runtime.handle import RunHandle, TaskHandle, rerun
-from runtime.handle_base import SyncHandle
+from runtime.handle_base import SyncHandle, answer_or_past
 from runtime.letters import DeadLetter, DeadLetterDetails
 from runtime.past import all_runs
 from runtime.scheduling import SchedulingStatus, ask_change, ask_pause
@@ -118,9 +118,9 @@ class Operations:
             How many run again. Letters that were replayed or discarded meanwhile do not count.
 
         Raises:
-            ConfigurationError: Nothing is named. UnknownRun, MissingNode: a letter is not known.
-            RunBeingCancelled: Other nodes of its run are still being stopped. UniqueTaskOpen: another run
-                stands for the same unique task.
+            ConfigurationError: Nothing is named. UnknownRun, MissingNode: a letter is not known; RunArchived: only the
+            archive has its run. RunBeingCancelled: Other nodes of its run are still being stopped. UniqueTaskOpen:
+            another run stands for the same unique task.
 
         What a crash leaves behind: after the return, all of it; before, some pages of `limits.LETTERS_PER_TURN`.
         """
@@ -163,7 +163,8 @@ class Operations:
             is open, nothing runs.
 
         Raises:
-            UnknownRun: The engine no longer keeps it. RunBeingCancelled: nodes of it are still being stopped.
+            UnknownRun: The engine no longer keeps it; RunArchived: the archive has it, where nothing goes again.
+            RunBeingCancelled: nodes of it are still being stopped.
             UniqueTaskOpen: another run stands for the same unique task.
         """
         return rerun(self._client, run)
@@ -275,7 +276,7 @@ class Operations:
         return count
 
     def _answer_to(self, request: Request) -> Any:
-        return self._client.answer_of(self._client.ask(*request))
+        return answer_or_past(self._client, self._client.ask(*request), request)
 
 
 def still_there(held: int, scopes: tuple[str, ...], timeout: float | None) -> str:

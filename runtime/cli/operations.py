@@ -19,7 +19,7 @@ from actors.protocol import messages as msg
 from actors.protocol.errors import EngineUnavailable, WaitTimeout
 from actors.protocol.words import counted
 from runtime.cli.console import Console
-from runtime.cli.control import Ask, engine_of, policy_lines
+from runtime.cli.control import Ask, engine_of, or_past, policy_lines
 from runtime.cli.exits import Exit
 from runtime.cli.report import align, time_text
 from runtime.host import command_socket
@@ -260,7 +260,7 @@ def _reader(state: Path) -> Ask:
         if folder.owner_pid() is not None:
             return engine_of(state)
     core = cast("Any", SimpleNamespace(scheduler=read_runs(state)))
-    return lambda what, args: dead.QUESTIONS[what](core, msg.Queried("", 0, what, args))
+    return or_past(state, lambda what, args: dead.QUESTIONS[what](core, msg.Queried("", 0, what, args)))
 
 
 def _row(letter: DeadLetter) -> tuple[str, ...]:

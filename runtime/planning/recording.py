@@ -207,8 +207,14 @@ class RecordingReader:
     def begin(self, folder: StateFolder) -> int:
         """Know what was before the log begins, where a checkpoint has it: nothing is recorded of these runs."""
         after_lsn = begin_if_cut(folder, self._replay, DiskFiles())
-        if after_lsn:  # the record of the opening is gone
+        if after_lsn:  # the record of the opening is gone, but the checkpoint has what it said
             self._times.offset_ns = self._replay.offset_ns
+            scheduler, opened = self._replay.scheduler, self._replay.opened
+            told_ns = max([scheduler.wall_ns, opened.get("wall_ns", 0), *scheduler.ended_ns.values()])
+            if opened:
+                self._opened(opened, told_ns)
+                self._last_ns = told_ns  # from here on the log tells
+                self.recording.policy = scheduler.standing.as_logged(opened.get("policy")).to_json()
         return after_lsn
 
     def take(self, record: Record) -> None:
@@ -340,9 +346,9 @@ class RecordingReader:
         self._pending[no, node] = record.payload
 
     def _cancel(self, record: Record) -> None:
-        no, node, leased = orjson.loads(record.payload)
+        no, node, leased, *told = orjson.loads(record.payload)
         self._control("cancel", no, node)
-        if leased:  # the record does not say when; the ends of what it stopped do
+        if leased and not told:  # an older record does not say when; the ends of what it stopped do
             self._cancel_at = len(self.recording.controls) - 1
 
     def _date_cancel(self, at_ns: int) -> None:

@@ -22,8 +22,6 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import orjson
-
 from actors.owed import ALL_RUNS, owed_below
 from actors.protocol import limits
 from actors.protocol.errors import CheckpointUnusable, ConfigurationError, UnknownMoment
@@ -31,6 +29,7 @@ from actors.protocol.event_errors import CursorTooOld
 from actors.protocol.moments import precise_moment
 from actors.protocol.records import LSN_FIRST, Record, RecordType
 from actors.record_times import RecordTimes
+from actors.released import released
 from actors.replay import Replay
 from actors.run import Run
 from actors.saved import load
@@ -129,7 +128,7 @@ class Following(Replay):
     def _released(self, record: Record) -> None:
         book, ended_ns = self.scheduler.book, self.scheduler.ended_ns
         below = ALL_RUNS if self.keeps_gone else owed_below(self.opened, ALL_RUNS, archives=False)
-        for no in orjson.loads(record.payload) if below else ():
+        for no in released(record.payload) if below else ():
             if no < below and (run := book.finished.get(no)) is not None:
                 self.gone[no] = GoneRun(record.lsn, run, ended_ns.get(no))
         super()._released(record)

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from actors.archived import ArchivedRun, ArchiveRule, archived_run
@@ -26,7 +27,7 @@ from actors.core import EngineCore
 from actors.owed import ALL_RUNS, owed_below
 from actors.persister import Persister
 from actors.protocol import messages as msg
-from actors.protocol.archive_errors import ArchiveUnusable
+from actors.protocol.archive_errors import ArchiveUnusable, RunArchived
 from actors.protocol.errors import MissingNode, ProtocolError
 from actors.protocol.records import RecordType
 from actors.replay import Replay
@@ -44,6 +45,12 @@ from runtime.storage.resume import first_lsn, resume_live
 
 QUESTIONS: Final = frozenset({"status", "nodes", "result", "story", "why"})
 """Those of `actors.queries` that only read one run."""
+LETTERS: Final = frozenset({"dead", "letter"})
+"""Those of `actors.dead` that only read, where they are about one run."""
+OF_ENDED: Final[Mapping[str, Any]] = MappingProxyType({"cancel": False, "priority": {"changed": False}})
+"""What is answered of every run that has ended."""
+CHANGES: Final = frozenset({"discard", "replay", "rerun"})
+"""What is refused, because nothing in the archive goes again."""
 HELD_NODES_MAX: Final = 100_000
 """Nodes of runs that are held after a fold."""
 
@@ -71,15 +78,23 @@ class PastRuns:
 
     def answer(self, what: str, args: dict[str, Any]) -> list[Any] | None:
         """The engine's answer to a question about a run that it does not know any more: [reply, error]. None: it is not
-        here, either, or the question changes something.
+        here, either.
 
         Raises:
             ArchiveUnusable, NewerFormat, StateFolderError, LogCorrupt, CheckpointUnusable: It cannot be read.
         """
-        key = args.get("run")
-        if what not in QUESTIONS or not isinstance(key, str) or not self._is_there():
+        if not self._is_there():
             return None
-        core = self._core_with(key)
+        keys = keys_of(what, args)
+        if what in OF_ENDED or what in CHANGES:
+            found = next((key for key in keys if self._row(key)[0] is not None), None)
+            if found is None:
+                return None
+            if what in OF_ENDED:
+                return [OF_ENDED[what], None]
+            text = f"run {found!r} is in the archive only"
+            return [None, {"code": RunArchived.code, "message": text}]
+        core = next((core for key in keys if (core := self._core_with(key)) is not None), None)
         if core is None:
             return None
         question = msg.Queried("", 0, what, {**args, "watch": False})
@@ -280,6 +295,20 @@ def past_of(path: str | os.PathLike[str]) -> PastRuns:
         with nullcontext() if archive is None else archive:
             rule = None if archive is None else archive.rule
         return PastRuns(folder.path, rule or ArchiveRule(None), assumed=archive is None)
+
+
+def keys_of(what: str, args: Mapping[str, Any]) -> list[str]:
+    """Ids of the runs that a question may be about; none where it is not about certain runs, or not known here."""
+    if what in QUESTIONS or what in OF_ENDED or what == "rerun":
+        keys = [args.get("run")]
+    elif what in LETTERS or what in CHANGES:
+        letters = args.get("letters") or [args.get("letter")]
+        wanted = args.get("filter") or {}
+        keys = [key for letter in letters if isinstance(letter, str) for key in (letter, letter.rpartition("/")[0])]
+        keys.append(wanted.get("run"))
+    else:
+        keys = []
+    return [key for key in keys if isinstance(key, str) and key]
 
 
 def stands_for(row: ArchivedRun, key: str) -> bool:

@@ -35,8 +35,8 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
         `runs` (latest first; `run_id`, `name`, `state`, `counts`, `paused`: how many of what is ready a pause holds
         back, `created_ns`, `ended_ns`), `paused` (scopes), `pauses` (of those, who paused them: `by`, `reason`,
         `at_ns`), `uuid` of the folder, `owner_pid` (None when no engine runs), `durability` of the
-        latest engine, `log` (`records`, `segments`, `shards`, `bytes`, `bytes_cut`, and `checkpoint_lsn`:
-        records up to there are in the checkpoint and not counted; 0 when there is none).
+        latest engine, `opened`: whether there was one, `log` (`records`, `segments`, `shards`, `bytes`, `bytes_cut`,
+        and `checkpoint_lsn`: records up to there are in the checkpoint and not counted; 0 when there is none).
 
     Raises:
         StateFolderError, NotAStateFolder, NewerFormat: It cannot be read.
@@ -55,6 +55,7 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
             "uuid": str(folder.uuid),
             "owner_pid": folder.owner_pid(),
             "durability": replay.opened.get("durability"),
+            "opened": bool(replay.opened),
             "log": {
                 "records": replay.records,
                 "segments": len(report.segments),

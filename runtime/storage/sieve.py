@@ -30,6 +30,7 @@ from actors.protocol import limits
 from actors.protocol.errors import EnvironmentFault, MainspringError
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
+from actors.released import released
 from actors.replay import Replay
 from actors.run import Run
 from actors.scheduler import Scheduler
@@ -155,14 +156,14 @@ class Sieve:
         return None
 
     def _cancel(self, payload: bytes) -> bytes | None:
-        no, node, leased = orjson.loads(payload)
+        no, node, leased, *told = orjson.loads(payload)
         run = self._run(no)
         if run is None or (node is None and not leased):
             return payload
         if node is not None and not self._is_known(run, node):
             return None
         held = [n for n in leased if self._may_end(run, n)]
-        return payload if held == leased else orjson.dumps([no, node, held])
+        return payload if held == leased else orjson.dumps([no, node, held, *told])
 
     def _spawned(self, payload: bytes) -> bytes | None:
         _, no, node, _ = orjson.loads(payload)
@@ -196,7 +197,7 @@ class Sieve:
         return payload if held == nodes else orjson.dumps([what, no, held, *rest]) if held else None
 
     def _let_go(self, payload: bytes) -> bytes | None:
-        self._released.update(orjson.loads(payload))
+        self._released.update(released(payload))
         return payload
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import binascii
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -254,7 +255,7 @@ class _Import:
         if self._before not in ("end", "export") or whole != self._expected:
             raise ExportFileError(f"the file ends early: {whole:,} of {self._expected:,} runs are in it")
         if self._runs:
-            self._write(commit_payload(self._first_no, self._no - 1))
+            self._write(commit_payload(self._first_no, self._no - 1, time.time_ns()))
         book = self._replay.scheduler.book
         return Transfer(len(self._runs), self._nodes, self._blobs, tuple(self._missing), book.crowded)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import orjson
 import pytest
 
 from actors.protocol.errors import CheckpointUnusable, ConfigurationError, LogCorrupt, UnknownMoment
 from actors.protocol.query_errors import QueryTooLong
 from actors.protocol.records import Record, RecordType
 from actors.record_times import RecordTimes
+from actors.released import released
 from actors.scheduler import Scheduler
 from runtime.sql.budget import Budget
 from runtime.sql.folder import query
@@ -215,10 +215,10 @@ def test_an_archive_that_comes_between_two_questions_hides_nothing(tmp_path: Pat
     """What was let go of before it was there, and is not in it, is still told of."""
     records = forgetful_log()
     make_folder(tmp_path, records)
-    released = {no: record.lsn for record in records if record.type == 7 for no in orjson.loads(record.payload)}
-    half = sorted(released.values())[len(released) // 2]
+    let_go = {no: record.lsn for record in records if record.type == 7 for no in released(record.payload)}
+    half = sorted(let_go.values())[len(let_go) // 2]
     state = FolderState(tmp_path)
     assert not state.now(half, Budget(60.0)).gone
     found = state.now(records[-1].lsn, Budget(60.0), archived_lsn=half // 2)
     told = {no for no, gone in found.gone.items() if gone.lsn > half // 2}
-    assert told == {no for no, lsn in released.items() if lsn > half // 2}
+    assert told == {no for no, lsn in let_go.items() if lsn > half // 2}

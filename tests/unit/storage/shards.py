@@ -47,7 +47,7 @@ def record_of(lsn: int, random: Random) -> Record:
     run = random.randrange(1, 12)
     if random.random() < 0.5:
         return Record(lsn, RecordType.COMPLETED, orjson.dumps([17, [[lsn, run, [1], [fill], 1, [2]]]]))
-    return Record(lsn, RecordType.CANCEL, orjson.dumps([run, None, [], fill]))
+    return Record(lsn, RecordType.CANCEL, orjson.dumps([run, None, [], lsn, fill]))
 
 
 def records_from(lsn: int, count: int, random: Random) -> list[Record]:

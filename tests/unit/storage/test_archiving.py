@@ -13,6 +13,7 @@ from actors.archived import ArchiveRule
 from actors.protocol import messages as msg
 from actors.protocol.errors import DiskFull
 from actors.protocol.records import Record
+from actors.released import released
 from actors.replay import Replay
 from actors.saved_run import load_run, save_run
 from actors.scheduler import Scheduler
@@ -68,9 +69,7 @@ def numbers(path: Path) -> list[int]:
 
 def let_go(records: list[Record], below_lsn: int) -> list[int]:
     """Oracle: what the log says was let go of."""
-    return [
-        no for record in records if record.lsn < below_lsn and record.type == 7 for no in orjson.loads(record.payload)
-    ]
+    return [no for record in records if record.lsn < below_lsn and record.type == 7 for no in released(record.payload)]
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_each_run_is_found_wherever_the_archive_ends(tmp_path: Path, segments: t
 def test_only_questions_that_read_one_run(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
     take(tmp_path, segments[-1])
     past = PastRuns(str(tmp_path), FOR_EVER)
-    for what in ("rerun", "priority", "runs", "output"):
+    for what in ("runs", "output", "forget"):
         assert past.answer(what, {"run": "s-1"}) is None
     assert past.answer("status", {"run": None}) is None
     for what in ("nodes", "story", "why"):
@@ -64,6 +64,29 @@ def test_only_questions_that_read_one_run(tmp_path: Path, segments: tuple[Segmen
     reply, error = past.answer("result", {"run": "s-1", "node": 7}) or (None, None)
     assert reply is None
     assert error["code"] == "MS113"
+
+
+def test_nothing_goes_again_and_what_has_ended_is_said(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    take(tmp_path, segments[2])
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    for key in ("s-1", f"s-{GONE}"):
+        letter, wanted = {"letters": [f"{key}/0"]}, {"filter": {"run": key}}
+        for what, args in (("rerun", {"run": key}), ("replay", letter), ("discard", letter), ("replay", wanted)):
+            reply, error = past.answer(what, args) or (None, None)
+            assert (reply, error and error["code"]) == (None, "MS135"), what
+            assert error["message"] == f"run {key!r} is in the archive only"
+        assert past.answer("cancel", {"run": key}) == [False, None]
+        assert past.answer("priority", {"run": key, "priority": "low"}) == [{"changed": False}, None]
+        assert past.answer("dead", wanted) == [{"rows": [], "next": None}, None]
+        _, error = past.answer("letter", {"letter": key}) or (None, None)
+        assert error["code"] == "MS113", "it did not fail"
+    for what, args in (
+        ("rerun", {"run": "t"}),
+        ("cancel", {"run": "t"}),
+        ("dead", {}),
+        ("replay", {"letters": ["t/0"]}),
+    ):
+        assert past.answer(what, args) is None
 
 
 def test_a_log_without_news_is_folded_once(
