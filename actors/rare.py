@@ -88,7 +88,7 @@ class Rare:
         self.callers: dict[int, int] = {}
         """Who called a node."""
         self.classes: dict[int, int] = {}
-        """Priority classes set later, by node; `WHOLE` is the run and all that is added. See `actors.reclass`."""
+        """Classes that were set later, by node; `WHOLE` is the run and what is added to it. See `actors.reclass`."""
         self.known_as = ""
         """What further submissions may join the run by while it is open. See `actors.once`."""
         self.debounce: Burst | None = None
