@@ -81,7 +81,9 @@ def opens(report: VerifyReport, contents: Contents) -> bool:
 def rescue_lines(rescued: RescueReport) -> list[str]:
     """What was salvaged, as text."""
     copied = f"{counted(rescued.blobs_copied, 'blob')} of {counted(rescued.bytes_copied, 'byte')}"
-    return [f"salvaged into {rescued.target}: {_runs(rescued.contents)}, {copied}"]
+    archived = f"; {counted(rescued.archived, 'archived run')}" if rescued.archived or rescued.archived_lost else ""
+    lost = f", {rescued.archived_lost:,} lost" if rescued.archived_lost else ""
+    return [f"salvaged into {rescued.target}: {_runs(rescued.contents)}, {copied}{archived}{lost}"]
 
 
 def _runs(contents: Contents) -> str:

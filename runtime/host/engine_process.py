@@ -44,7 +44,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.mail.link import Link, LinkEnds
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
-from runtime.storage.folder import StateFolder
+from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 from runtime.storage.openings import Opening, note_opening
 from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import resume
@@ -100,21 +100,18 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         let_go: list[Reclaimable] = []
         replay.let_go = partial(_wait, replay, let_go, time.time_ns())
         report, writer = _recover(folder, replay, bool(config.get("salvage")), least or limits.SEGMENT_BYTES)
-        segments = [(info.no, info.first_lsn) for info in writer.segments()]
-        closed = tuple((info.last_lsn, info.bytes) for info in report.segments[:-1])
         archives = archive is not None
         owed_below = owed_files.owed_below(folder, replay, archives=archives, checkpoints=least is not None)
         let_go[:] = owed_files.still_owed(let_go, owed_below)
         stay = frozenset() if archives else owed_files.names_owed(replay, blobs, owed_below)
         owes = archives or bool(let_go or stay)
-        checkpoints = Checkpoints(least, replay.loaded_lsn, closed, archives=owes)
-        persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints)
+        persister = _persister(config, replay, report, writer, owes=owes)
         opened = {"pid": os.getpid(), "durability": config["durability"], "node_types": node_types}
         opened |= {"policy": config.get("policy"), **owed.said(archives, owed_below)}
         found, effects = _begin(folder, replay, report.next_lsn, opened)
         _sweep(scheduler, blobs, let_go, removes=config.get("sweeps", True))
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
-        recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn}
+        recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn, **_archive(folder, archives)}
         fsync, main = config["durability"] == "fsync", config.get("main")
         worker_config = {"blobs": folder.blobs_path, "fsync": fsync, "node_type_names": names, "main": main}
         _settle_memory()
@@ -157,6 +154,17 @@ def _scheduler(config: dict[str, Any], names: list[str]) -> Scheduler:
     return scheduler
 
 
+def _persister(
+    config: dict[str, Any], replay: Replay, report: RecoveryReport, writer: LogWriter, *, owes: bool
+) -> Persister:
+    """Of the log that was read; `owes`: an archive is made of it."""
+    segments = [(info.no, info.first_lsn) for info in writer.segments()]
+    closed = tuple((info.last_lsn, info.bytes) for info in report.segments[:-1])
+    active_bytes = report.segments[-1].bytes if report.segments else 0
+    checkpoints = Checkpoints(config.get("checkpoint_bytes"), replay.loaded_lsn, closed, archives=owes)
+    return Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints, active_bytes)
+
+
 def _begin(folder: StateFolder, replay: Replay, lsn: int, opened: dict[str, Any]) -> tuple[dict[str, int], list[Any]]:
     """End the replay: what was found, and the effects to carry out, the first of which is the record with this LSN."""
     opening = Opening(lsn, time.monotonic_ns(), time.time_ns())
@@ -190,6 +198,16 @@ def _summary(report: RecoveryReport) -> dict[str, Any]:
     """What the face shows of the log that was read."""
     facts = {"bytes_cut": report.bytes_cut, "records_cut": report.records_cut, "known_gaps": report.known_gaps}
     return {**facts, "mended": bool(report.mended), "clean": report.clean}
+
+
+def _archive(folder: StateFolder, archives: bool) -> dict[str, str]:
+    """What the face shows of an archive that had to be set aside."""
+    if not archives or not os.path.exists(os.path.join(folder.path, ARCHIVE_NAME)):
+        return {}
+    from runtime.storage.archiving import set_aside_damaged  # lazy: most starts find no archive
+
+    trouble = set_aside_damaged(folder)
+    return {"archive_set_aside": trouble} if trouble else {}
 
 
 def _settle_memory() -> None:

@@ -26,6 +26,7 @@ from typing import Any, Final
 import orjson
 
 from actors.kept import MARK as WRITTEN_AGAIN
+from actors.once import folders
 from actors.protocol import limits
 from actors.protocol.errors import EnvironmentFault, MainspringError
 from actors.protocol.places import unpacked
@@ -45,6 +46,7 @@ class Sieve:
 
     Args:
         load_blob: Opens a blob by name: graphs may stand in one.
+        has_files: Whether there are large values in a folder of this name.
 
     Attributes:
         scheduler: Knows what the passed records say.
@@ -53,18 +55,22 @@ class Sieve:
         stopped: Records that did not.
         nodes_again: Ends of nodes that did not pass.
         lost: Numbers of runs that records name and nobody knows.
+        leaving: Runs that were let go of and have large values: they may be on their way to the archive.
     """
 
-    def __init__(self, load_blob: Callable[[str], Any]) -> None:
+    def __init__(self, load_blob: Callable[[str], Any], has_files: Callable[[str], bool] | None = None) -> None:
         retention = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
         self.scheduler = Scheduler([], retention=retention)
         self.replay = Replay(self.scheduler, self._load)
         self.misfits: list[tuple[int, str]] = []
         self.passed = self.stopped = self.nodes_again = 0
         self.lost: dict[int, None] = {}
+        self.leaving: list[Run] = []
         self.containers: dict[str, int] = {}
         """Blobs that hold a whole graph, and the record that names each."""
         self._load_blob = load_blob
+        self._has_files = has_files or (lambda _: False)
+        self.replay.let_go = self._leave
         self._lost_before = 0
         self._known: dict[int, int] = {}
         self._released: set[int] = set()
@@ -102,6 +108,10 @@ class Sieve:
     def _load(self, name: str) -> Any:
         self.containers[name] = self._lsn
         return self._load_blob(name)
+
+    def _leave(self, run: Run, ended_ns: int | None) -> None:
+        if any(self._has_files(name) for name in folders(run)):
+            self.leaving.append(run)
 
     def _doubt(self) -> None:
         """From here on, what was added to open runs may have other numbers."""

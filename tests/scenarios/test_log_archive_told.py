@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,27 @@ def test_without_checkpoints_nothing_is_on_its_way(state_dir: Path) -> None:
     assert asked(state_dir, "SELECT count(*) FROM runs WHERE archived = 1") == [(0,)]
     assert check_counts(state_dir)["runs"] == 0
     assert command("export", state_dir, "--archived", "--run", "run-3", code=2) == b""
+
+
+def test_an_archive_that_is_none_is_set_aside_by_the_opening(state_dir: Path) -> None:
+    with opened(state_dir) as rt:
+        rt.submit(a_flow(), run_id="mine").wait(30)
+        until_archived(rt, "mine")
+        assert "archive_set_aside" not in rt.recovery
+    (state_dir / ARCHIVE_NAME).write_bytes(b"x" * 5000)
+    assert b"MS212" in failing("query", state_dir, "SELECT count(*) FROM runs")
+    assert b"archive.db is damaged" in command("verify", state_dir, code=3)
+    with opened(state_dir) as rt:
+        assert "damaged" in rt.recovery["archive_set_aside"]
+        with suppress(UnknownRun):  # it is lost, unless the checkpoint that took it there had not ended
+            check_run(rt, "mine")
+        rt.submit(a_flow(), run_id="another").wait(30)
+        until_archived(rt, "another")
+    assert b"a damaged archive that was set aside" in command("verify", state_dir)
+
+
+def failing(*words: object) -> bytes:
+    return subprocess.run([sys.executable, "-m", "runtime", *map(str, words)], capture_output=True, check=False).stderr
 
 
 def test_what_is_forgotten_before_there_is_an_archive_does_not_come_there(state_dir: Path) -> None:

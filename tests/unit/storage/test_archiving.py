@@ -207,6 +207,18 @@ def test_a_damaged_archive_is_set_aside(tmp_path: Path, segments: tuple[SegmentI
     assert numbers(tmp_path)
 
 
+def test_an_opening_sets_aside_what_it_sees_to_be_damaged(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    take(tmp_path, segments[3])
+    with StateFolder.open(tmp_path) as folder:
+        assert module.set_aside_damaged(folder) == ""
+        assert numbers(tmp_path)
+        (tmp_path / ARCHIVE_NAME).write_bytes(b"x" * 5000)
+        assert "damaged" in module.set_aside_damaged(folder)
+        assert (tmp_path / (ARCHIVE_NAME + DAMAGED)).read_bytes() == b"x" * 5000
+        assert module.set_aside_damaged(folder) == ""
+    assert numbers(tmp_path) == []
+
+
 def test_without_room_no_checkpoint_is_taken(
     tmp_path: Path, segments: tuple[SegmentInfo, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
