@@ -26,10 +26,10 @@ from actors.run import Run
 from actors.saved_run import CHANGE, PIECE_VALUES, STILL, STILL_COLUMNS, Piece, save_change, save_run
 
 CHANGE_NODES_MAX: Final = PIECE_VALUES
-"""Of a run that has changes: the states of all nodes are in each, of which little is left when it is packed."""
+"""Of a run that has changes: all states are in each, of which next to nothing is left when it is packed."""
 CHANGE_BASE_BYTES_MIN: Final = 2048
 """A run that takes less is written anew."""
-CHANGES_FACTOR: Final = 1
+CHANGES_FACTOR: Final = 2
 """How many times what its pieces take, the changes of a run may."""
 _END: Final = 1 << 62
 

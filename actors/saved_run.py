@@ -114,8 +114,11 @@ def save_change(run: Run, nodes: Sequence[int], frames: int) -> bytes:
     """What happened to a run since it was saved with so many frames, where no more than this did: these nodes ended
     with results, and what is small has changed in any way.
 
-    The list in it: moving facts | rare ones | nodes | results | frames | bytes of a number in `waits`, 0: there are
-    none | whether there are marks. Raises InvariantBroken: it is not between two records.
+    The list in it: moving facts | rare ones | nodes | results | frames (offset, pid, [nodes, started, ends] of each
+    group, lowest and highest node) | bytes of a number in `waits`, 0: there are none | whether there are marks.
+
+    Raises:
+        InvariantBroken: It is not between two records.
     """
     _refuse_moving(run)
     results, waits, width = run.results, b"", 0
@@ -124,13 +127,18 @@ def save_change(run: Run, nodes: Sequence[int], frames: int) -> bytes:
             waits, width = bytes(run.waits), 1
         except ValueError:
             waits, width = _little(array("i", run.waits)), 4
-    new = [stripped(run.no, frame) for frame in run.frames[frames:]]
+    no, new = run.no, run.frames[frames:]
+    read = orjson.loads(b"[%b]" % b",".join([raw for _, raw, _, _ in new]))
+    ran = [
+        (offset_ns, pid, [(own, starts, ends) for _, of, own, _, starts, ends in groups if of == no], low, high)
+        for (offset_ns, _, low, high), (pid, groups) in zip(new, read, strict=True)
+    ]
     first = [
         [getattr(run, name) for name in _MOVING],
         None if run.rare is NO_RARE else _rare(run.rare),
         nodes,
         [results[node] for node in nodes],
-        [(offset_ns, raw.decode(), low, high) for offset_ns, raw, low, high in new],
+        ran,
         width,
         run.marks is not None,
     ]
@@ -351,7 +359,9 @@ def _load_results(run: Run, nodes: Sequence[int], values: Sequence[Any], frames:
     """What came with a change."""
     for node, value in zip(nodes, values, strict=True):
         run.results[node] = value
-    run.frames += [(offset_ns, raw.encode(), low, high) for offset_ns, raw, low, high in frames]
+    for offset_ns, pid, groups, low, high in frames:
+        own = [[0, run.no, ended, 0, starts, ends] for ended, starts, ends in groups]
+        run.frames.append((offset_ns, STRIPPED + orjson.dumps([pid, own]), low, high))
 
 
 def _load_latest(run: Run, change: Sequence[Any], at: int, packed: bytes) -> Any:

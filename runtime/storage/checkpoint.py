@@ -8,7 +8,8 @@ A checkpoint is one transaction, synced: whatever is killed, and whenever, what 
 whole. A part that did not change is not written again, and of one that did only the difference to what is in `part`: so
 a checkpoint costs what changed. What is known not to have changed is not even made to be compared: who puts parts says
 that it stays. When the differences of a part (`spent`) come to as much as itself it is written whole, and what was
-written for it is then never more than twice the least that could have been.
+written for it is then never more than twice the least that could have been. So it is when it takes up the changes that
+came to a run (`actors.saved_again`): to search it for differences takes longer than all these changes took.
 
 Checked when read: each part, as it is now, against its digest, which is seeded by the folder's uuid and covers its
 place; all digests together against `meta`; and SQLite's own structure as far as it is read. Damage is
@@ -41,6 +42,7 @@ import xxhash
 from actors.protocol.errors import CheckpointUnusable, StateFolderError
 from actors.saved import ENGINE, SavedPart
 from actors.saved_again import Unchanged
+from actors.saved_run import CHANGE
 from runtime.storage.packing import PLAIN, PackingBroken
 from runtime.storage.sqlite_file import META_TABLE, PART_TABLE, PartsFile, connect
 
@@ -207,6 +209,7 @@ class CheckpointFile(PartsFile):
         """Write what is new or changed of a run; returns how many bytes that took."""
         first = next(parts)
         old = {} if isinstance(first, Unchanged) and first.column is None else self._there(run)
+        anew = any(column == CHANGE for column, _ in old)
         written = 0
         for part in chain((first,), parts):
             if isinstance(part, Unchanged):
@@ -214,7 +217,7 @@ class CheckpointFile(PartsFile):
                 continue
             digest, before = self._digest(*part), old.pop(part[1:3], None)
             if before != digest:
-                written += self._put_part(part, digest, new=before is None)
+                written += self._put_part(part, digest, new=before is None, anew=anew)
                 self._moved ^= int.from_bytes(digest) ^ int.from_bytes(before or b"")
         if old:
             self._drop(run, old)
@@ -232,10 +235,10 @@ class CheckpointFile(PartsFile):
         for table in _TABLES:
             self._database.executemany(f"DELETE FROM {table} WHERE run = ? AND col = ? AND at = ?", places)
 
-    def _put_part(self, part: SavedPart, digest: bytes, *, new: bool) -> int:
-        """Write a part that is new or changed; returns how many bytes that took."""
+    def _put_part(self, part: SavedPart, digest: bytes, *, new: bool, anew: bool) -> int:
+        """Write a part that is new, or changed, and then whole if `anew`; returns how many bytes that took."""
         run, column, at, content = part
-        if not new and (taken := self._put_delta(part, digest)):
+        if not new and not anew and (taken := self._put_delta(part, digest)):
             return taken
         code, body = self.packer.pack(column, content)
         row = (run, column, at, digest, code, body)
