@@ -6,6 +6,8 @@ Read in this order: `files` (the seam to the disk), `segment` (the byte layout),
 (what checkpoint and archive have in common), `checkpoint` (the state in a file), `resume` (where a recovery begins),
 `take` (the next checkpoint), `verify` (its bytes).
 
+Reading from any place: `seek` (a record by its LSN or a key), `seek_keys`, `seek_run` (a run's submission), `tail`.
+
 A log in shards: `merge` (how several files are read as one, and where the log ends then), `sharded_wal` (the writer),
 `sharded_tail`, `salvage_shards`, `reshard` (another number of shards). `read_log`, `open_log`, `open_tail` take either.
 
