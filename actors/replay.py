@@ -193,9 +193,12 @@ class Replay:
         """Header and columns of a graph, whose body may be the name of a file."""
         if body[:1] == b"@":
             body = self._load_blob(bytes(body[1:]).decode())
-        header, columns = decode(body)
+        header, columns = self._decode(body)
         self.accept_node_types(header["kinds"])
         return header, columns
+
+    def _decode(self, body: bytes | memoryview) -> tuple[dict[str, Any], GraphColumns]:
+        return decode(body)
 
     def _tasks(self, payload: bytes) -> Run:
         scheduler = self.scheduler

@@ -6,6 +6,8 @@ writer), `syncs` (of several files at once), `reader` (recovery), `salvage` (a d
 (identity and ownership), `sqlite_file` and `packing` (what checkpoint and archive have in common), `checkpoint` (the
 state in a file), `resume` (where a recovery begins), `take` (the next checkpoint), `verify` (its bytes).
 
+Reading from any place: `seek` (a record by its LSN or a key), `seek_keys`, `seek_run` (a run's submission), `tail`.
+
 A log in shards: `merge` (how several files are read as one, and where the log ends then), `sharded_tail`,
 `salvage_shards`, `reshard` (another number of shards). `read_log`, `LogWriter`, `open_tail` take either.
 

@@ -16,8 +16,9 @@ from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DiskFiles
 from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.seek_keys import time_of
 from runtime.storage.segment import LogPlace, segment_name
-from runtime.storage.tail import LogTail, run_no_of, time_of
+from runtime.storage.tail import LogTail
 from runtime.storage.wal import LogWriter
 
 SECOND = 1_000_000_000
@@ -200,12 +201,3 @@ def test_an_empty_log_is_waited_at(place: LogPlace) -> None:
         assert (tail.first_lsn, tail.end_lsn(), tail.read()) == (1, 1, [])
         with pytest.raises(CursorBeyondEnd):
             tail.seek(2)
-
-
-def test_keys_of_records() -> None:
-    head = orjson.dumps(["s", 4, 77, 1])
-    graph = b"G" + len(head).to_bytes(4, "little") + head + b"..."
-    assert (run_no_of(RecordType.SUBMITTED, graph), time_of(RecordType.SUBMITTED, graph)) == (4, 77)
-    assert run_no_of(RecordType.SUBMITTED, b'M["a\\"b",5,88,[') == 5
-    assert time_of(RecordType.ATTEMPT, b'[1,0,"failed",1,{},0,99,[1,2,3]]') == 99
-    assert time_of(RecordType.COMPLETED, b"[]") is None
