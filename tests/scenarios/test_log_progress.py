@@ -149,7 +149,7 @@ def test_others_see_a_board_only_while_its_program_has_the_folder_open(state_dir
         await_lines(runs, 6)
         until(lambda: run.progress().counts[2:4] == (2, 1), "they run")
         rows = {row["run_id"]: row for row in status_of(state_dir)["runs"]}
-        assert rows[run.run_id]["counts"]["running"] == 2
+        assert rows[run.run_id]["counts"]["held"] == 2
         assert sum(sum(row["counts"].values()) for row in rows.values() if row["live"]) == 3 + len(bundle)
         rt.close(drain=False)
     assert not any(row.get("live") for row in status_of(state_dir)["runs"])
