@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from actors import dead, forgetting, reclass, schedule_asked
+from actors.asked import refuse_malformed
 from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.calls import called_by
 from actors.pool_row import pool_row
@@ -64,6 +65,7 @@ class Queries:
         """The reply to one question."""
         self._now_ns, self._wall_ns = now_ns, wall_ns
         try:
+            refuse_malformed(message.what, message.args)
             handler, of_letters = self._on.get(message.what), dead.QUESTIONS.get(message.what)
             if of_letters is not None:
                 body = [message.query_id, of_letters(self._core, message), None]

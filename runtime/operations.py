@@ -20,7 +20,7 @@ from runtime.handle_base import SyncHandle, answer_or_past
 from runtime.letters import DeadLetter, DeadLetterDetails
 from runtime.past import all_runs
 from runtime.scheduling import SchedulingStatus, ask_change, ask_pause
-from runtime.views import Progress, Request, RunStatus
+from runtime.views import Progress, Request, RunStatus, id_of_run
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -181,9 +181,9 @@ class Operations:
         Raises:
             UnknownRun: The engine does not know it, or no longer keeps it.
         """
-        if not isinstance(run, str):
+        if isinstance(run, (TaskHandle, RunHandle)):
             return run.progress()
-        return RunHandle(self._client, run, foreign=True).progress()
+        return RunHandle(self._client, id_of_run(run), foreign=True).progress()
 
     def pause(self, *scopes: str, by: str | None = None, reason: str | None = None) -> SchedulingStatus:
         """Start nothing more of these scopes until `resume`, also after a restart. Otherwise as `set_quota`.
@@ -224,7 +224,7 @@ class Operations:
 
         What a crash leaves behind: after the return, nothing of it. Before, it may be in the archive: ask again.
         """
-        run_id, number, unknown = run if isinstance(run, str) else run.run_id, None, None
+        run_id, number, unknown = id_of_run(run), None, None
         try:
             number = self._answer_to(("forget", {"run": run_id}))["no"]
         except UnknownRun as refused:
