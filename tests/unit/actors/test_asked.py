@@ -21,8 +21,8 @@ ANYTHING: Final[tuple[Any, ...]] = (
     {"shares": {"low": [[], {}]}}, {"name": []}, {"name": "x", "plan": 5, "graph": [], "handler": {}, "ends": 3},
 )  # fmt: skip
 ARGUMENTS: Final = (
-    "change", "filter", "from", "letter", "letters", "limit", "node", "node_type", "number", "priority", "put", "remove",
-    "run", "scopes", "size", "take_back", "watch", "which",
+    "change", "filter", "from", "letter", "letters", "limit", "node", "node_type", "number", "priority", "put",
+    "remove", "run", "scopes", "size", "take_back", "watch", "which",
 )  # fmt: skip
 QUESTIONS: Final = sorted({*Queries._on, *dead.QUESTIONS})
 
