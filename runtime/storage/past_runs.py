@@ -44,6 +44,7 @@ from runtime.storage.resume import first_lsn, resume_live
 
 QUESTIONS: Final = frozenset({"status", "nodes", "result", "story", "why"})
 """Those of `actors.queries` that only read one run."""
+FOR_EVER: Final = ArchiveRule(None)
 HELD_NODES_MAX: Final = 100_000
 """Nodes of runs that are held after a fold."""
 
@@ -262,7 +263,7 @@ def past_of(path: str | os.PathLike[str]) -> PastRuns:
         archive = ArchiveFile.read(folder.path, folder.uuid)
         with nullcontext() if archive is None else archive:
             rule = None if archive is None else archive.rule
-        return PastRuns(folder.path, rule or ArchiveRule(None), assumed=archive is None)
+        return PastRuns(folder.path, rule or FOR_EVER, assumed=archive is None)
 
 
 def stands_for(row: ArchivedRun, key: str) -> bool:
