@@ -190,8 +190,10 @@ class _Fold:
         open_places = list(range(len(self._moments)))
         after_lsn = begin_if_cut(self._folder, replay, DiskFiles())
         self.scheduler = replay.scheduler
-        if after_lsn:  # the record of the opening is gone
-            self._times.offset_ns = clock_offset(self._folder.path, after_lsn)
+        if after_lsn:  # the record of the opening is gone, and the checkpoint knows what it said
+            known = replay.opened
+            offset_ns = known["wall_ns"] - known["now_ns"] if known else clock_offset(self._folder.path, after_lsn)
+            self._times.offset_ns = offset_ns
         reader = read_log(self._folder.log, DiskFiles(), live=True, after_lsn=after_lsn)
         for record in reader:
             first = not self.first_lsn
