@@ -104,14 +104,14 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         owed_below = owed_files.owed_below(folder, replay, archives=archives, checkpoints=least is not None)
         let_go[:] = owed_files.still_owed(let_go, owed_below)
         stay = frozenset() if archives else owed_files.names_owed(replay, blobs, owed_below)
-        owes = archives or bool(let_go or stay)
+        owes = archives or bool(let_go) or owed_files.knows_owed(replay, owed_below)
         persister = _persister(config, replay, report, writer, owes=owes)
         opened = {"pid": os.getpid(), "durability": config["durability"], "node_types": node_types}
         opened |= {"policy": config.get("policy"), **owed.said(archives, owed_below)}
         found, effects = _begin(folder, replay, report.next_lsn, opened)
         _sweep(scheduler, blobs, let_go, removes=config.get("sweeps", True))
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
-        recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn, **_archive(folder, archives)}
+        recovery = {**found, **_summary(report, replay.loaded_lsn), **_archive(folder, archives, owes)}
         fsync, main = config["durability"] == "fsync", config.get("main")
         worker_config = {"blobs": folder.blobs_path, "fsync": fsync, "node_type_names": names, "main": main}
         _settle_memory()
@@ -194,15 +194,17 @@ def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, 
         host.stopped.set_exception(context.get("exception") or InternalError(str(context.get("message"))))
 
 
-def _summary(report: RecoveryReport) -> dict[str, Any]:
+def _summary(report: RecoveryReport, checkpoint_lsn: int) -> dict[str, Any]:
     """What the face shows of the log that was read."""
     facts = {"bytes_cut": report.bytes_cut, "records_cut": report.records_cut, "known_gaps": report.known_gaps}
-    return {**facts, "mended": bool(report.mended), "clean": report.clean}
+    return {**facts, "mended": bool(report.mended), "clean": report.clean, "checkpoint_lsn": checkpoint_lsn}
 
 
-def _archive(folder: StateFolder, archives: bool) -> dict[str, str]:
-    """What the face shows of an archive that had to be set aside."""
-    if not archives or not os.path.exists(os.path.join(folder.path, ARCHIVE_NAME)):
+def _archive(folder: StateFolder, archives: bool, owes: bool) -> dict[str, Any]:
+    """What the face shows of the archive: that it had to be set aside, or that there will be one again."""
+    if not archives:
+        return {"archive_owed": True} if owes else {}
+    if not os.path.exists(os.path.join(folder.path, ARCHIVE_NAME)):
         return {}
     from runtime.storage.archiving import set_aside_damaged  # lazy: most starts find no archive
 

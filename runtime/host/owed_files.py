@@ -44,6 +44,12 @@ def still_owed(let_go: Iterable[Reclaimable], below: int) -> list[Reclaimable]:
     return [leaving for leaving in let_go if leaving.run_no < below]
 
 
+def knows_owed(replay: Replay, below: int) -> bool:
+    """Whether there are runs in memory that are the archive's."""
+    book = replay.scheduler.book
+    return any(no < below for runs in (book.live, book.finished) for no in runs)
+
+
 def names_owed(replay: Replay, blobs: BlobStore, below: int) -> frozenset[str]:
     """Folders of files of known runs that are the archive's."""
     book = replay.scheduler.book

@@ -45,6 +45,7 @@ from runtime.storage.resume import first_lsn, resume_live
 
 QUESTIONS: Final = frozenset({"status", "nodes", "result", "story", "why"})
 """Those of `actors.queries` that only read one run."""
+FOR_EVER: Final = ArchiveRule(None)
 LETTERS: Final = frozenset({"dead", "letter"})
 """Those of `actors.dead` that only read, where they are about one run."""
 OF_ENDED: Final[Mapping[str, Any]] = MappingProxyType({"cancel": False, "priority": {"changed": False}})
@@ -294,7 +295,7 @@ def past_of(path: str | os.PathLike[str]) -> PastRuns:
         archive = ArchiveFile.read(folder.path, folder.uuid)
         with nullcontext() if archive is None else archive:
             rule = None if archive is None else archive.rule
-        return PastRuns(folder.path, rule or ArchiveRule(None), assumed=archive is None)
+        return PastRuns(folder.path, rule or FOR_EVER, assumed=archive is None)
 
 
 def keys_of(what: str, args: Mapping[str, Any]) -> list[str]:

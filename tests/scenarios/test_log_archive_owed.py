@@ -49,6 +49,11 @@ def test_large_values_on_their_way_to_the_archive_stay(state_dir: Path) -> None:
     for _ in range(2):
         with without(state_dir) as rt:
             forget_all(rt)
+            for name in NAMES:
+                assert float(rt.handle(name).result()[-1]) == (1 << 17) - 1
+            assert {run.run_id for run in rt.runs()} >= set(NAMES)
+            told = rt.query("SELECT run_id FROM runs WHERE archived = 1 AND run_id LIKE 'large-%' ORDER BY run_no")
+            assert [row[0] for row in told] == NAMES
             rt.submit(handlers_payloads.make_array, 1 << 17, run_id="own").result(timeout=60)
             for _ in range(3):
                 rt.submit(math.sqrt, 2.0).result(timeout=30)

@@ -56,6 +56,11 @@ def test_names_are_of_runs_that_have_files(folder: StateFolder) -> None:
     assert module.names_owed(fold(busy_log(8)), store, 7) == {"s-2", "s-5"}
 
 
+def test_runs_without_files_are_owed_too() -> None:
+    assert module.knows_owed(fold(busy_log(8)), 2)
+    assert not module.knows_owed(fold(busy_log(8)), 1)
+
+
 def test_what_was_let_go_of_is_owed_by_its_number() -> None:
     some = [Reclaimable(number, f"s-{number}", 0, number) for number in range(1, 6)]
     assert module.still_owed(some, 3) == some[:2]
