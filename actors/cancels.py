@@ -32,26 +32,16 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
     scheduler.wave_edges_left -= consequences.CANCEL_EDGES
     found = scheduler.book.find(message.run_key)
     if found is None:
-        scheduler.tell(
-            message.session,
-            "Q",
-            [message.query_id, None, {"code": "MS121", "message": f"no run {message.run_key!r}"}],
-            control=True,
-        )
+        _answer(scheduler, message, None, {"code": "MS121", "message": f"no run {message.run_key!r}"})
         return
     run, own = found
     node = own if message.node is None else message.node
     if node is not None and not 0 <= node < run.size:
-        scheduler.tell(
-            message.session,
-            "Q",
-            [message.query_id, None, {"code": "MS113", "message": f"no node {node}"}],
-            control=True,
-        )
+        _answer(scheduler, message, None, {"code": "MS113", "message": f"no node {node}"})
         return
     over = not run.open if node is None else NodeState.SUCCEEDED <= run.state[node] <= NodeState.SKIPPED
     if over:
-        scheduler.tell(message.session, "Q", [message.query_id, False, None], control=True)
+        _answer(scheduler, message, False)
         return
     if node is not None and consequences.postponed(scheduler, message, run, node):
         return
@@ -61,12 +51,22 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
     lsn = _cancel_and_log(scheduler, run, node, f"by {message.session}")
     for other in called:
         lsn = _cancel_and_log(scheduler, run, other, WITH_CALLER)
-    scheduler.tell(message.session, "Q", [message.query_id, True, None], control=True, lsn=lsn)
+    _answer(scheduler, message, True, lsn=lsn)
     scheduler.finish_if_over(run)
     if run.wave:
         for each in () if node is None else (node, *called):
             if run.state[each] == CANCELLED:
                 consequences.begin(scheduler, run, each)
+
+
+def _answer(
+    scheduler: Scheduler,
+    asked: msg.CancelAsked,
+    reply: bool | None,
+    error: dict[str, str] | None = None,
+    lsn: int | None = None,
+) -> None:
+    scheduler.tell(asked.session, "Q", [asked.query_id, reply, error], control=True, lsn=lsn)
 
 
 def _cancel_and_log(scheduler: Scheduler, run: Run, node: int | None, by: str) -> int:

@@ -21,21 +21,19 @@ import orjson
 
 from actors import kept
 from actors.protocol import limits
-from actors.protocol.errors import StateFolderError
 from actors.protocol.graph import GraphColumns, decode
 from actors.protocol.kinds import Kind
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
 from actors.record_times import RecordTimes
-from actors.replay import Replay
 from actors.revival import REPLAYED
 from actors.run import Run
-from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
-from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, begin_if_cut
+from runtime.storage.recovery import replay_of_all
+from runtime.storage.resume import begin_if_cut, until_whole
 
 _GRAPH_HEAD: Final = 5
 _ASKED_FOR: Final = ("cancelled", "deadline")
@@ -166,19 +164,15 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt: It cannot be read.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        for tries in range(1, LIVE_TRIES_MAX + 1):
+
+        def read() -> Recording | None:
             reader = RecordingReader(BlobStore(folder.blobs_path, fsync=False).open)
-            try:
-                log = read_log(folder.log, DiskFiles(), live=True, after_lsn=reader.begin(folder))
-                for record in log:
-                    reader.take(record)
-            except OVERTAKEN:
-                if tries == LIVE_TRIES_MAX or folder.owner_pid() is None:
-                    raise
-                continue
-            if not log.passed_over:  # else it was cut meanwhile
-                return reader.done()
-        raise StateFolderError(f"{folder.path}: its engine cuts the log faster than it can be read; ask again")
+            log = read_log(folder.log, DiskFiles(), live=True, after_lsn=reader.begin(folder))
+            for record in log:
+                reader.take(record)
+            return None if log.passed_over else reader.done()
+
+        return until_whole(folder, read)
 
 
 def _name_of(kind: Kind) -> str:
@@ -189,10 +183,9 @@ class RecordingReader:
     """Folds the log, and notes beside each run what the fold does not keep."""
 
     def __init__(self, load_blob: Callable[[str], Any] | None = None) -> None:
-        bounds = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
         self.recording = recording = Recording()
         recording.load_blob = load_blob
-        self._replay = Replay(Scheduler([], retention=bounds), load_blob)
+        self._replay = replay_of_all(load_blob)
         self._times = RecordTimes()
         self._last_ns = 0
         self._pending: dict[tuple[int, int], bytes] = {}

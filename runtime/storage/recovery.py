@@ -106,10 +106,14 @@ def _read(folder: StateFolder) -> tuple[Scheduler, Replay, RecoveryReport]:
     return replay.scheduler, replay, report
 
 
+def scheduler_of_all() -> Scheduler:
+    """A scheduler that keeps whatever the log says, for somebody who only reads."""
+    return Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
+
+
 def replay_of_all(load_blob: Any) -> Replay:
-    """A replay that keeps whatever the log says, for somebody who only reads."""
-    retention = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
-    return Replay(Scheduler([], retention=retention), load_blob)
+    """The same with its replay."""
+    return Replay(scheduler_of_all(), load_blob)
 
 
 def _row(run: Run, ended_ns: int | None, paused: frozenset[str]) -> dict[str, Any]:

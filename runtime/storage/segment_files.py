@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from actors.protocol.errors import LogCorrupt, StateFolderError
 from runtime.storage.files import ASIDE, Files, LogFile, write_all
@@ -29,13 +28,8 @@ from runtime.storage.segment import (
 )
 from runtime.storage.syncs import Syncs
 
-
-class ShardBatch(NamedTuple):
-    """What one shard has of a batch: buffers, and how many bytes they are together."""
-
-    shard: int
-    pieces: list[bytes]
-    bytes: int
+ShardBatch = tuple[int, list[bytes], int]
+"""What one shard has of a batch: its number, buffers, and how many bytes they are together."""
 
 
 class OpenSegment:
@@ -55,7 +49,7 @@ class OpenSegment:
         self.dirty: set[int] = set()
 
     def append(self, batch: Sequence[ShardBatch]) -> None:
-        """Append to each shard its part. Raises OSError: some of it may be there, and must be `cut`."""
+        """Append to each shard its part. Hot. Raises OSError: some of it may be there, and must be `cut`."""
         for shard, pieces, _ in batch:
             write_all(self._opened[shard], pieces)
         for shard, _, size in batch:

@@ -27,15 +27,14 @@ import orjson
 
 from actors.kept import MARK as WRITTEN_AGAIN
 from actors.once import folders
-from actors.protocol import limits
 from actors.protocol.errors import EnvironmentFault, MainspringError
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
 from actors.released import released
 from actors.replay import Replay
 from actors.run import Run
-from actors.scheduler import Scheduler
 from actors.state_column import PENDING, TERMINAL_FIRST, TERMINAL_LAST
+from runtime.storage.recovery import scheduler_of_all
 
 _MISFITS: Final = (MainspringError, AssertionError, LookupError, ValueError, TypeError, AttributeError)
 """What folding a record raises that does not fit."""
@@ -59,8 +58,7 @@ class Sieve:
     """
 
     def __init__(self, load_blob: Callable[[str], Any], has_files: Callable[[str], bool] | None = None) -> None:
-        retention = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
-        self.scheduler = Scheduler([], retention=retention)
+        self.scheduler = scheduler_of_all()
         self.replay = Replay(self.scheduler, self._load)
         self.misfits: list[tuple[int, str]] = []
         self.passed = self.stopped = self.nodes_again = 0

@@ -25,6 +25,9 @@ class SyncThreads:
         self._threads = ThreadPoolExecutor(max(1, shards - 1), "mainspring-log-sync")
 
     def __call__(self, files: Sequence[LogFile]) -> None:
+        if len(files) == 1:
+            files[0].sync()
+            return
         others = [self._threads.submit(file.sync) for file in files[1:]]
         try:
             files[0].sync()

@@ -205,7 +205,6 @@ class LogWriter:
 
     def _append(self, records: Sequence[Record]) -> None:
         batch = self._packed(records)
-        size = sum([part.bytes for part in batch])
         try:
             self._open.append(batch)
         except OSError as error:
@@ -214,31 +213,31 @@ class LogWriter:
             except OSError as second:
                 self._fail(f"cutting off a batch after {error}", second)
             if error.errno in NO_SPACE:
+                size = sum(size for _, _, size in batch)
                 raise DiskFull(f"no space for {size} bytes in {self._place.folder}") from error
             self._fail(f"writing log segment {segment_name(self._active.no)}", error)
         self._in_doubt = True
         self.next_lsn += len(records)
-        no, first_lsn, _last, old_size = self._active
-        self._active = SegmentInfo(no, first_lsn, self.next_lsn - 1, old_size + size)
+        self._active = SegmentInfo(self._active.no, self._active.first_lsn, self.next_lsn - 1, sum(self._open.ends))
 
     def _packed(self, records: Sequence[Record]) -> list[ShardBatch]:
         """Each shard's part of a batch. Raises ProtocolError: nothing was packed."""
         shards, next_lsn, dirty = self._place.shards, self.next_lsn, self._open.dirty
         if shards == 1:
-            return [ShardBatch(0, *pack_records(records, self._seeds[0], next_lsn, 0 if dirty else BARRIER))]
+            return [(0, *pack_records(records, self._seeds[0], next_lsn, 0 if dirty else BARRIER))]
         parts: dict[int, list[Record]] = {}
         for record in records:
             parts.setdefault(shard_of(record[1], record[2], shards), []).append(record)
         expected = range(next_lsn, next_lsn + len(records))
         if any(record[0] != lsn for record, lsn in zip(records, expected, strict=True)):
             pack_records(records, 0, next_lsn, 0)  # says which one
-        packed = []
+        packed: list[ShardBatch] = []
         for shard, part in parts.items():
             flags = 0 if shard in dirty else BARRIER
             ahead = part[0].lsn - next_lsn
             if not dirty and ahead <= AHEAD_MAX:
                 flags |= ALL_BEFORE | ahead << AHEAD_SHIFT
-            packed.append(ShardBatch(shard, *pack_records(part, self._seeds[shard], next_lsn, flags, sparse=True)))
+            packed.append((shard, *pack_records(part, self._seeds[shard], next_lsn, flags, sparse=True)))
         return packed
 
     def _sync(self) -> None:

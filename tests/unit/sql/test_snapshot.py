@@ -19,8 +19,8 @@ from actors.released import released
 from actors.scheduler import Scheduler
 from runtime.sql.budget import Budget
 from runtime.sql.folder import query
-from runtime.sql.snapshot import FolderState, Snapshot, moment_of
-from runtime.storage.history import NOW, Moment
+from runtime.sql.snapshot import FolderState, Snapshot
+from runtime.storage.moments import NOW, Moment, moment_of
 from tests.unit.sql.told import fold, run_rows, task_rows
 from tests.unit.storage.states import busy_log, cut, make_folder, put_checkpoint
 from tests.unit.storage.test_archiving import forgetful_log
@@ -195,12 +195,12 @@ def test_a_time_is_before_the_first_record_that_tells_of_something_later(tmp_pat
 
 
 def test_moments_are_lsns_and_times_with_a_zone() -> None:
-    assert moment_of(None) == NOW
-    assert moment_of(5) == Moment(lsn=5)
-    assert moment_of(datetime(2026, 1, 1, tzinfo=UTC)) == Moment(wall_ns=1767225600 * 10**9)
+    assert moment_of(None, "at") == NOW
+    assert moment_of(5, "at") == Moment(lsn=5)
+    assert moment_of(datetime(2026, 1, 1, tzinfo=UTC), "at") == Moment(wall_ns=1767225600 * 10**9)
     for wrong in (datetime(2026, 1, 1), "5", 5.0, True):
         with pytest.raises(ConfigurationError):
-            moment_of(wrong)
+            moment_of(wrong, "at")
 
 
 def test_a_folder_is_asked_by_its_path(tmp_path: Path) -> None:
