@@ -385,10 +385,8 @@ def _load_rare(scheduler: Scheduler, run: Run, data: dict[str, Any] | None) -> N
     rare = run.own_rare()
     for name in _RARE_PLAIN:
         setattr(rare, name, data[name])
-    for name in _RARE_BY_NODE:
+    for name in (*_RARE_BY_NODE, *_RARE_NODES):
         getattr(rare, name).update(data.get(name, ()))  # older checkpoints know fewer facts
-    for name in _RARE_NODES:
-        getattr(rare, name).update(data[name])
     for caller, nodes, digests, waits in data["calls"]:
         made = rare.calls[caller] = Calls()
         made.nodes, made.digests, made.waits = nodes, digests, waits

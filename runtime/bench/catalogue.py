@@ -73,7 +73,7 @@ def groups() -> dict[str, tuple[Scenario, ...]]:
 
 
 def named(names: list[str]) -> list[Scenario]:
-    """The scenarios of these names, in the order given; for an empty list those about speed, which take under a minute.
+    """The scenarios of these names, in the order given; for an empty list those about speed, which take about a minute.
 
     Three names stand for several: "next" for those about who runs next, "log" for those about the log, "all" for all.
 

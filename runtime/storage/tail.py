@@ -28,6 +28,7 @@ from runtime.storage.report import lsn_behind_mark
 from runtime.storage.seek import (
     HEAD_BYTES,
     NEAR_RECORDS,
+    WINDOW_BYTES,
     OrderKey,
     RecordPlace,
     SegmentFile,
@@ -333,7 +334,9 @@ class LogTail:
                 if segment.first_lsn > lsn:
                     continue
                 if not wall_ns:
-                    wall_ns = _time_before(segment, lsn)
+                    here = self._segment is not None and self._segment.no == no
+                    is_near = here and lsn < self.next_lsn <= lsn + NEAR_RECORDS
+                    wall_ns = _time_before(segment, lsn, self._offset if is_near else 0)
                 if opening is not None:
                     return opening.wall_ns - opening.now_ns, max(wall_ns, opening.wall_ns)
                 found = last_with(segment, OPENED_MARK, RecordType.OPENED, lsn)
@@ -373,10 +376,11 @@ def latest_before(place: LogPlace, lsn: int) -> int:
     return 0
 
 
-def _time_before(segment: SegmentFile, lsn: int) -> int:
-    """The latest time that one of some records before this one says; 0: none does."""
-    latest = 0
-    for at in segment.walk(segment.near(lsn - NEAR_RECORDS)):
+def _time_before(segment: SegmentFile, lsn: int, end: int = 0) -> int:
+    """The latest time that one of some records before this one says; 0: none does. `end`: its offset, if known."""
+    latest, low = 0, max(SEGMENT_HEADER_BYTES, end - WINDOW_BYTES)
+    start = segment.next_record(low, end, segment.first_lsn) if end else None
+    for at in segment.walk(segment.near(lsn - NEAR_RECORDS) if start is None else start.offset):
         if at.lsn >= lsn:
             break
         if at.type in BY_TIME.types:

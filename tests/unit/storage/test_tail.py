@@ -15,7 +15,9 @@ from actors.protocol.errors import LogCorrupt
 from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DiskFiles
+from runtime.storage.openings import Opening
 from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.seek import SegmentFile
 from runtime.storage.seek_keys import time_of
 from runtime.storage.segment import LogPlace, segment_name
 from runtime.storage.tail import LogTail
@@ -71,6 +73,34 @@ def test_reading_begins_at_any_record(place: LogPlace) -> None:
             tail.seek(lsn)
             if lsn % 50 == 1:
                 assert list(all_of(tail)) == records[lsn - 1 :]
+
+
+def test_the_first_record_of_a_place_does_not_wait_for_many_others(place: LogPlace) -> None:
+    records = fill(place, 6_000, segment_bytes=1 << 20)
+    with LogTail(place) as tail:
+        tail.seek(2_000)
+        portions = [tail.read() for _ in range(3)]
+        assert len(portions[0]) < 30 < len(portions[1]) < 120 < len(portions[2])
+        assert [record for portion in portions for record in portion] + list(all_of(tail)) == records[1_999:]
+
+
+def test_a_clock_is_found_without_a_look_at_later_segments(place: LogPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(place, 3_000)
+    opened: list[int] = []
+    real = SegmentFile.__init__
+
+    def noted(self: SegmentFile, log: LogPlace, no: int) -> None:
+        opened.append(no)
+        real(self, log, no)
+
+    with LogTail(place) as tail:
+        tail.seek(503)
+        here = tail._segment
+        assert here is not None
+        assert here.no < len(tail._numbers()) - 5
+        monkeypatch.setattr(SegmentFile, "__init__", noted)
+        assert tail.clock_at(502, Opening(1, 0, 7)) == (7, 500 * SECOND)
+        assert max(opened) == here.no
 
 
 @pytest.mark.slow
