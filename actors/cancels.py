@@ -13,13 +13,15 @@ from actors import calls, consequences, timetable
 from actors.protocol import messages as msg
 from actors.protocol.records import RecordType
 from actors.protocol.states import NodeState
+from actors.rare import WHOLE
 from actors.run import Run
-from actors.state_column import BACKOFF, CANCELLED, TERMINAL_FIRST, TERMINAL_LAST, WAITING, where
+from actors.state_column import BACKOFF, CANCELLED, CANCELLED_EARLY, TERMINAL_FIRST, TERMINAL_LAST, WAITING, where
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
 
 WITH_CALLER: Final = "with who called it"
+ALL_EARLY: Final = "what no worker had"
 
 
 def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
@@ -30,26 +32,16 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
     scheduler.wave_edges_left -= consequences.CANCEL_EDGES
     found = scheduler.book.find(message.run_key)
     if found is None:
-        scheduler.tell(
-            message.session,
-            "Q",
-            [message.query_id, None, {"code": "MS121", "message": f"no run {message.run_key!r}"}],
-            control=True,
-        )
+        _answer(scheduler, message, None, {"code": "MS121", "message": f"no run {message.run_key!r}"})
         return
     run, own = found
     node = own if message.node is None else message.node
     if node is not None and not 0 <= node < run.size:
-        scheduler.tell(
-            message.session,
-            "Q",
-            [message.query_id, None, {"code": "MS113", "message": f"no node {node}"}],
-            control=True,
-        )
+        _answer(scheduler, message, None, {"code": "MS113", "message": f"no node {node}"})
         return
     over = not run.open if node is None else NodeState.SUCCEEDED <= run.state[node] <= NodeState.SKIPPED
     if over:
-        scheduler.tell(message.session, "Q", [message.query_id, False, None], control=True)
+        _answer(scheduler, message, False)
         return
     if node is not None and consequences.postponed(scheduler, message, run, node):
         return
@@ -59,7 +51,7 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
     lsn = _cancel_and_log(scheduler, run, node, f"by {message.session}")
     for other in called:
         lsn = _cancel_and_log(scheduler, run, other, WITH_CALLER)
-    scheduler.tell(message.session, "Q", [message.query_id, True, None], control=True, lsn=lsn)
+    _answer(scheduler, message, True, lsn=lsn)
     scheduler.finish_if_over(run)
     if run.wave:
         for each in () if node is None else (node, *called):
@@ -67,14 +59,33 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
                 consequences.begin(scheduler, run, each)
 
 
+def _answer(
+    scheduler: Scheduler,
+    asked: msg.CancelAsked,
+    reply: bool | None,
+    error: dict[str, str] | None = None,
+    lsn: int | None = None,
+) -> None:
+    scheduler.tell(asked.session, "Q", [asked.query_id, reply, error], control=True, lsn=lsn)
+
+
 def _cancel_and_log(scheduler: Scheduler, run: Run, node: int | None, by: str) -> int:
     """Cancel a run or one node, and log that; returns the record's number."""
     leased = cancel(scheduler, run, node)
-    lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased]))
-    scheduler.note(run, -1 if node is None else node, "cancel asked", by)
+    lsn = scheduler.log(RecordType.CANCEL, orjson.dumps([run.no, node, leased, scheduler.wall_ns, by]))
+    note_cancel(scheduler, run, node, by)
     if leased:
         scheduler.put(msg.StopLeases(run, leased))
     return lsn
+
+
+def note_cancel(scheduler: Scheduler, run: Run, node: int | None, by: str) -> None:
+    """A cancel was carried out and logged: add to the story who asked for it, and what ended at once, and when."""
+    place = WHOLE if node is None else node
+    scheduler.note(run, place, "cancel asked", by)
+    if node is None or run.state[node] == CANCELLED:
+        run.own_rare().ended_early[place] = scheduler.wall_ns
+        scheduler.note(run, place, "cancelled", ALL_EARLY if node is None else CANCELLED_EARLY["message"])
 
 
 def cancel(scheduler: Scheduler, run: Run, node: int | None) -> list[int]:

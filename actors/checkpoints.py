@@ -15,7 +15,8 @@ how that went. Nobody waits for it.
 - When one was taken, a CHECKPOINT record says so, and the floor of the log rises behind it. The persister gives up
   segments only when that record is written.
 - Where what memory lets go of is archived, the log is kept until a checkpoint has passed it, because the archive is
-  made of it; but no more than HOLD_BYTES_MAX, should there be none for long.
+  made of it; but no more than HOLD_BYTES_MAX, should there be none for long. An engine without an archive that found
+  what the next one may archive holds HOLD_OWED_BYTES_MAX.
 
 Invariant: never two at once. Concurrency: none; the persister's.
 """
@@ -39,14 +40,18 @@ REST_FACTOR: Final = 4
 HOLD_BYTES_MAX: Final = 4 << 30
 """Of the log, for the archive's sake. A checkpoint that takes seconds begins four times as long after the last one; a
 busy engine writes some 30 MB a second meanwhile. What is over this is because none can be taken."""
+HOLD_OWED_BYTES_MAX: Final = 256 << 20
+"""The same where no checkpoints are taken: four segments. A folder is opened so to look at it, or from now on; who only
+looks writes less."""
 RETRY_NS: Final = 1_000_000_000
 RETRY_MAX_NS: Final = 300_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStatistics:
-    """Snapshot for reports. `trouble` is why the latest one failed; empty when it did not. `bytes_written` and `cpu_ns`
-    are of all that were taken since the start."""
+    """Snapshot for reports. `trouble` is why the latest one failed; empty when it did not. `bytes_behind` are those of
+    the log that no checkpoint has, the segment that is written included: what a recovery reads. `bytes_written` and
+    `cpu_ns` are of all that were taken since the start."""
 
     lsn: int
     running: bool
@@ -65,7 +70,7 @@ class Checkpoints:
         bytes_min: Of records in closed segments that are worth a checkpoint; None: there are none.
         lsn: Of the checkpoint that is there.
         closed: Last LSN and bytes of each closed segment of the log, ascending.
-        archives: Whether they archive what memory lets go of.
+        archives: Whether they archive what memory lets go of, or the checkpoints of another engine shall.
     """
 
     def __init__(
@@ -102,7 +107,8 @@ class Checkpoints:
 
     def floor(self, lsn: int) -> int:
         """Where the log may begin, of which no run needs anything below this LSN."""
-        if not self._archives or self._bytes_min is None or self._behind() > HOLD_BYTES_MAX:
+        hold = HOLD_BYTES_MAX if self._bytes_min is not None else HOLD_OWED_BYTES_MAX
+        if not self._archives or self._behind() > hold:
             return lsn
         return min(lsn, self.lsn + 1)
 
@@ -133,9 +139,14 @@ class Checkpoints:
             self._failed_in_a_row += 1
         self._judge()
 
-    def statistics(self) -> CheckpointStatistics:
-        """Frozen snapshot."""
-        done = (self._taken, self._failed, self._trouble, self._behind(), self._bytes_written, self._cpu_ns)
+    def statistics(self, active_bytes: int = 0) -> CheckpointStatistics:
+        """Frozen snapshot.
+
+        Args:
+            active_bytes: In the segment that is written.
+        """
+        behind = self._behind() + active_bytes
+        done = (self._taken, self._failed, self._trouble, behind, self._bytes_written, self._cpu_ns)
         return CheckpointStatistics(self.lsn, self._running, *done)
 
     def _behind(self) -> int:

@@ -31,13 +31,14 @@ from actors.event_lean import no_values
 from actors.event_names import is_single
 from actors.event_teller import EventTeller, Folding
 from actors.growth import attach_spawned
-from actors.imported import committed
+from actors.imported import committed, committed_ns
 from actors.kept import MARK
 from actors.once import HEAD_BYTES
 from actors.outcomes import brief
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record
+from actors.released import released, released_ns
 from actors.revival import DISCARDED
 from actors.run import Run
 
@@ -112,14 +113,13 @@ class EventFold(EventTeller):
             self._folding = None
 
     def _cancel(self, record: Record) -> None:
-        no, node, _ = orjson.loads(record.payload)
+        no, node, _, *told = orjson.loads(record.payload)
+        self._at(told[0] if told else None)
         run = self._run(no)
         if run is None or not (run.open or no in self._ahead):
             return
-        if node is None:
-            self._tell("run.cancel_asked", run)
-        else:
-            self._tell("node.cancel_asked", run, node)
+        kind = "run.cancel_asked" if node is None else "node.cancel_asked"
+        self._tell(kind, run, node, cause=told[1] if told else "")
         why = "its cancellation was asked for"
         if no in self._ahead:
             self._tell_ahead(run, Folding(None, (), (), why), self._ahead[no].cancelled(node), self.wall_ns)
@@ -145,8 +145,9 @@ class EventFold(EventTeller):
                 super()._lent(record)
 
     def _released(self, record: Record) -> None:
+        self._at(released_ns(record.payload))
         if "run.released" in self.wanted and not self._muted:
-            for no in orjson.loads(record.payload):
+            for no in released(record.payload):
                 run = self._found(no)
                 if run is not None and (run.is_graph or run.is_map):
                     self._tell("run.released", run)
@@ -164,7 +165,9 @@ class EventFold(EventTeller):
         self._tell("engine.opened", data={name: v for name, v in self.opened.items() if name not in clocks})
 
     def _keys(self, record: Record) -> None:
-        again = orjson.loads(record.payload).get("again")
+        facts = orjson.loads(record.payload)
+        self._at(facts.get("at_ns"))
+        again = facts.get("again")
         if again is not None:
             session, seq, key, asked = again
             self._tell("run.joined", key=key, cause=f"key {asked}", data={"as": f"{session}-{seq}"})
@@ -216,6 +219,7 @@ class EventFold(EventTeller):
 
     def _imported(self, record: Record) -> None:
         """Read in both ways: an import is rare, and what follows is told of runs that are known."""
+        self._at(committed_ns(record.payload))
         super()._imported(record)
         for no in committed(record.payload):
             run = self.scheduler.book.live.get(no) or self.scheduler.book.finished.get(no)
@@ -224,12 +228,14 @@ class EventFold(EventTeller):
 
     def _policy(self, record: Record) -> None:
         facts = orjson.loads(record.payload)
+        self._at(facts.get("at_ns"))
         self._tell("policy.changed", cause=facts.get("cause", ""), data=facts["policy"])
         if self.folds:
             super()._policy(record)
 
     def _schedule(self, record: Record) -> None:
         facts = orjson.loads(record.payload)
+        self._at(facts.get("at_ns"))
         if "put" in facts:
             self._tell("schedule.set", name=facts["put"]["name"])
         elif "gone" in facts:
@@ -239,6 +245,10 @@ class EventFold(EventTeller):
             self._tell("schedule.judged", name=name, data={"until_ns": until_ns, "queued": queued, "passed": passed})
         if self.folds:
             super()._schedule(record)
+
+    def _at(self, wall_ns: int | None) -> None:
+        """A record that need not tell when it was written may do so."""
+        self.wall_ns = wall_ns or self.wall_ns
 
     def _rates(self, record: Record) -> None:
         """Nothing to tell, and nothing that a run's state depends on."""

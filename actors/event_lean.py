@@ -2,8 +2,8 @@
 
 Whoever reads events does so in a user's process, whose collector of cycles looks through every list that lives there.
 So what is as long as a run is no list here. And where nothing failed, nothing is skipped: then which nodes have ended
-is all that there is to know, and no edge is followed. What nodes wait for is worked out when a record makes it matter
-(`with_edges`), once for a run.
+is all that there is to know, and no edge is looked at, not even to see whether it leads outside the graph. What nodes
+wait for is worked out when a record makes it matter (`with_edges`), once for a run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
-from actors.protocol.graph import ended
+from actors.protocol.graph import Beginning, GraphColumns, check_edges, decode_lean, ended
 from actors.run import Run
 from actors.state_column import PENDING, READY, SUCCEEDED, where
 
@@ -42,19 +42,29 @@ def without_values(run: Run) -> Run:
     return run
 
 
+def lean_graph(body: bytes | memoryview) -> tuple[dict[str, Any], GraphColumns]:
+    """Header and columns of a graph, and a beginning without edges. Raises ProtocolError: it is malformed."""
+    header, columns = decode_lean(body)
+    columns.beginning = Beginning(LATER, bytearray(columns.size), (), 0)
+    return header, columns
+
+
 def made_lean(run: Run) -> Run:
-    """The run, which was just submitted, without edges either."""
-    if without_values(run).columns is not None and run.waits and not run.special:
-        run.waits, run.fan = LATER, 0
-    return run
+    """The run, which was just submitted."""
+    without_values(run)
+    return with_edges(run) if run.special else run
 
 
 def with_edges(run: Run) -> Run:
-    """The run, with what its nodes wait for."""
+    """The run, with what its nodes wait for. Raises ProtocolError: edges lead outside the graph."""
     columns = run.columns
     if run.waits is not LATER or columns is None:
         return run
+    ended(check_edges(columns))
     beginning, state = ended(columns.begin()), run.state
+    for root in beginning.roots:
+        if state[root] == PENDING:
+            state[root] = READY
     waits, off, succ = beginning.waits, columns.succ_off, columns.succ
     for node in where(state, SUCCEEDED):
         for child in succ[off[node] : off[node + 1]]:

@@ -10,11 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from actors.event_ahead import AheadRun, Late
 from actors.event_kinds import ENDED, FOLDED_KINDS, TIMED_KINDS, Event
-from actors.event_lean import made_lean, with_edges, without_values
+from actors.event_lean import lean_graph, made_lean, with_edges, without_values
 from actors.event_names import changed, is_single, key_of, name_of, title_of
 from actors.event_rows import FEW, FirstPlace, are_alike, of_nodes, of_singles
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
+from actors.protocol.graph import GraphColumns
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
 from actors.replay import Replay
@@ -116,6 +117,9 @@ class EventTeller(Replay):
             self.fold(record)
         self.scheduler.taken()  # what an engine would do: nobody does it here
         return self._out
+
+    def _decode(self, body: bytes | memoryview) -> tuple[dict[str, Any], GraphColumns]:
+        return lean_graph(body)
 
     def _begin(self, record: Record) -> None:
         self._out, self._index, self._lsn = [], 0, record.lsn

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from actors.protocol.states import NodeState
-from actors.reclass import WHOLE
+from actors.rare import WHOLE
 from actors.run import Run
 from actors.state_column import SUCCEEDED
 from actors.timing import read_timing
@@ -29,7 +29,7 @@ from actors.timing import read_timing
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
 
-FORM_VERSION: Final = "1.0"
+FORM_VERSION: Final = "1.1"
 BY_NODE: Final = MappingProxyType(
     {
         "attempts": "failed_attempts",
@@ -40,6 +40,7 @@ BY_NODE: Final = MappingProxyType(
         "deadlines": "deadline_ns",
         "died": "died_ns",
         "due": "due_ns",
+        "ended_early": "ended_early_ns",
         "expires": "expires_ns",
         "failures": "failure",
         "lowered": "lowered_class",
@@ -109,6 +110,8 @@ def _head(scheduler: Scheduler, run: Run, keys: Mapping[str, list[list[Any]]]) -
     }
     if WHOLE in rare.classes:
         found["class"] = rare.classes[WHOLE]
+    if WHOLE in rare.ended_early:
+        found["cancelled_ns"] = rare.ended_early[WHOLE]
     return {**found, **{name: value for name, value in more.items() if value}}
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from actors import once
 from actors.protocol import effects as fx
 from actors.protocol.archive_errors import RunNotEnded
 from actors.protocol.errors import MissingNode, UnknownRun
 from actors.protocol.records import RecordType
+from actors.released import released_payload
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
@@ -36,7 +35,7 @@ def forget(scheduler: Scheduler, key: str) -> dict[str, Any]:
         raise MissingNode(f"{key!r} is one task of run {run.key!r}: a run is forgotten as a whole")
     if run.open:
         raise RunNotEnded(f"run {run.key!r} has not ended")
-    scheduler.log(RecordType.RELEASED, orjson.dumps([run.no]))
+    scheduler.log(RecordType.RELEASED, released_payload([run.no], scheduler.wall_ns))
     for name in once.folders(run):
         scheduler.put(fx.ForgetRun(name))
     scheduler.ended_ns.pop(run.no, None)

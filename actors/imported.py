@@ -1,7 +1,8 @@
 """Runs that come from elsewhere: the lines of `actors.exported` in IMPORTED records become runs of this log.
 
     "L" | u64 number of the run | u8 1: it begins here | JSON list of lines     ──► kept until the commit
-    "C" | u64 first number | u64 last one     ──► the runs with these numbers are made and entered, all of them or none
+    "C" | u64 first number | u64 last one [| u64 wall clock, ns]
+        ──► the runs with these numbers are made and entered, all of them or none
 
 Until the commit nothing is known of them: an import that was cut short leaves records that mean nothing. Numbers are
 given by who writes the records, above all that were given before.
@@ -31,7 +32,7 @@ from actors.protocol.errors import ProtocolError
 from actors.protocol.graph import GraphColumns, decode, encode
 from actors.protocol.graph_builder import find_cycle, successors
 from actors.protocol.states import TriggerRule
-from actors.reclass import WHOLE
+from actors.rare import WHOLE
 from actors.run import Run
 from actors.state_column import CANCELLING, SUCCEEDED, TERMINAL_FIRST, TERMINAL_LAST
 
@@ -51,6 +52,7 @@ LINES: Final = b"L"
 COMMIT: Final = b"C"
 _LINES_HEAD: Final = Struct("<cQB")
 _COMMIT: Final = Struct("<cQQ")
+_COMMIT_TIMED: Final = Struct("<cQQQ")
 
 
 def lines_payload(no: int, begins: bool, lines: Sequence[bytes]) -> bytes:
@@ -58,17 +60,26 @@ def lines_payload(no: int, begins: bool, lines: Sequence[bytes]) -> bytes:
     return _LINES_HEAD.pack(LINES, no, begins) + b"[" + b",".join(lines) + b"]"
 
 
-def commit_payload(first_no: int, last_no: int) -> bytes:
-    """The record with which runs count."""
-    return _COMMIT.pack(COMMIT, first_no, last_no)
+def commit_payload(first_no: int, last_no: int, wall_ns: int = 0) -> bytes:
+    """The record with which runs count, and when that was; 0: it does not say."""
+    if wall_ns <= 0:
+        return _COMMIT.pack(COMMIT, first_no, last_no)
+    return _COMMIT_TIMED.pack(COMMIT, first_no, last_no, wall_ns)
 
 
 def committed(payload: bytes) -> range:
     """Numbers of the runs that a record enters."""
     if payload[:1] != COMMIT:
         return range(0)
-    _, first, last = _COMMIT.unpack(payload)
+    _, first, last = _COMMIT.unpack_from(payload)
     return range(first, last + 1)
+
+
+def committed_ns(payload: bytes) -> int | None:
+    """When a record entered runs; None: it enters none, or does not say."""
+    if payload[:1] != COMMIT or len(payload) != _COMMIT_TIMED.size:
+        return None
+    return int(_COMMIT_TIMED.unpack(payload)[-1])
 
 
 class Incoming:
@@ -93,7 +104,7 @@ class Incoming:
                 self._lines[no], self._lsn[no] = [], lsn
             self._lines.setdefault(no, []).append(payload)
             return
-        _, first, last = _COMMIT.unpack(payload)
+        _, first, last = _COMMIT.unpack_from(payload)
         built: list[tuple[Run, dict[str, Any]]] = []
         for no in range(first, last + 1):
             try:
@@ -211,6 +222,8 @@ def _facts(
             run.own_rare().ended[line["node"]] = (line["started_ns"], line["ended_ns"], line["pid"])
     if "class" in head:
         run.own_rare().classes[WHOLE] = head["class"]
+    if "cancelled_ns" in head:
+        run.own_rare().ended_early[WHOLE] = head["cancelled_ns"]
     if head.get("revived"):
         run.own_rare().revived = True
     if head.get("known_as"):

@@ -33,7 +33,7 @@ MARK: Final = b"K"
 CARRY_BYTES_PER_TURN: Final = 256 * 1024
 """Of runs that are written again; one at least. The others hold the floor until the next look."""
 _LENGTH: Final = struct.Struct("<I")
-_BY_NODE: Final = ("attempts", "callers", "classes", "crashes", "died", "failures")
+_BY_NODE: Final = ("attempts", "callers", "classes", "crashes", "died", "ended_early", "failures")
 """What is kept of `Rare`."""
 
 

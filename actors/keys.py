@@ -120,14 +120,15 @@ class Keys:
         for start in range(0, len(low), KEYS_PER_RECORD):
             part = low[start : start + KEYS_PER_RECORD]
             rows = [[key, *entries[key][:3]] for key in part]
-            lsn = scheduler.log(RecordType.KEYS, orjson.dumps({"kept": rows}))
+            lsn = scheduler.log(RecordType.KEYS, orjson.dumps({"kept": rows, "at_ns": scheduler.wall_ns}))
             for key in part:
                 entries[key] = entries[key]._replace(lsn=lsn)
                 entries.move_to_end(key)
 
     def log_again(self, scheduler: Scheduler, session: str, seq: int, run: str, key: str) -> None:
         """Write that a submission stands for an earlier run."""
-        scheduler.log(RecordType.KEYS, orjson.dumps({"again": [session, seq, run, key]}))
+        told = {"again": [session, seq, run, key], "at_ns": scheduler.wall_ns}
+        scheduler.log(RecordType.KEYS, orjson.dumps(told))
 
     def restore(self, payload: bytes, lsn: int) -> tuple[str, int] | None:
         """Take a KEYS record of the log; returns session and number of a submission that stands for an earlier run."""

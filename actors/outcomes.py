@@ -204,6 +204,8 @@ def end(
     run.own_rare().failures[node] = failure
     if state == FAILED and node not in run.rare.callers:
         run.own_rare().died[node] = scheduler.wall_ns
+    if message is None:
+        run.own_rare().ended_early[node] = scheduler.wall_ns
     ending = NodeState(state).name.lower()
     lsn = scheduler.log_attempt(run, node, ending, attempt, failure, message, 0)
     scheduler.note(run, node, ending, ending_words(attempt, failure) if message is not None else brief(failure))

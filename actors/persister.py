@@ -33,7 +33,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal
 
-from actors.checkpoints import Checkpoints
+from actors.checkpoints import Checkpoints, CheckpointStatistics
 from actors.protocol import limits
 from actors.protocol.errors import InvariantBroken, ProtocolError
 from actors.protocol.log_messages import (
@@ -135,6 +135,7 @@ class Persister:
         segments: Number and first LSN of each segment of the log, ascending; the last is active.
         delay_ns: How long records that nobody waits for may gather before they are written.
         checkpoints: When they are taken; None: never.
+        active_bytes: In the active segment.
     """
 
     def __init__(
@@ -144,6 +145,7 @@ class Persister:
         segments: Iterable[tuple[int, int]] = (),
         delay_ns: int = 0,
         checkpoints: Checkpoints | None = None,
+        active_bytes: int = 0,
     ) -> None:
         self.durability: Final = durability
         self.state = PersisterState.IDLE
@@ -160,7 +162,7 @@ class Persister:
         self._waiting_since_ns = 0
         self._paused = False
         self.checkpoints = checkpoints or Checkpoints()
-        self._segment_bytes = 0
+        self._segment_bytes = active_bytes
         self._segments = deque(segments)
         self._floors: deque[tuple[int, int]] = deque()
         self._writes = 0
@@ -226,6 +228,10 @@ class Persister:
             no_space_count=self._no_space_count,
             records_dropped=self._records_dropped,
         )
+
+    def checkpoint_statistics(self) -> CheckpointStatistics:
+        """Frozen snapshot of the checkpoints."""
+        return self.checkpoints.statistics(self._segment_bytes)
 
     def _append(self, event: Append, now_ns: int, effects: list[PersisterEffect]) -> None:
         records = event.records

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from actors import dead, forgetting, reclass, schedule_asked
+from actors.asked import refuse_malformed
 from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.calls import called_by
 from actors.pool_row import pool_row
@@ -45,7 +46,7 @@ from actors.state_column import (
     SKIPPED,
     SUCCEEDED,
 )
-from actors.timing import Timing, read_timing
+from actors.timing import Timing, end_ns, read_timing
 from actors.why import Reasons
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Queries:
         """The reply to one question."""
         self._now_ns, self._wall_ns = now_ns, wall_ns
         try:
+            refuse_malformed(message.what, message.args)
             handler, of_letters = self._on.get(message.what), dead.QUESTIONS.get(message.what)
             if of_letters is not None:
                 body = [message.query_id, of_letters(self._core, message), None]
@@ -141,7 +143,7 @@ class Queries:
             **core.facts,
             "state": str(core.supervisor.state),
             "log": asdict(core.persister.statistics()),
-            "checkpoint": asdict(core.persister.checkpoints.statistics()),
+            "checkpoint": asdict(core.persister.checkpoint_statistics()),
             "runs_live": len(core.scheduler.book.live),
             "nodes_live": core.scheduler.book.nodes_live,
             "dead_letters": dead.count(core.scheduler),
@@ -217,13 +219,15 @@ class Queries:
         if run.state[node] not in (SUCCEEDED, FAILED, CANCELLED, SKIPPED):
             return None
         timing = read_timing(run, range(node, node + 1)).get(node)
-        return timing[1] if timing else None
+        return end_ns(run, node, timing)
 
     def _node_row(
         self, run: Run, node: int, timing: dict[int, Timing], held: dict[int, tuple[int | None, None, int]]
     ) -> list[Any]:
         started, ended, pid = timing.get(node, (None, None, None))
         state = run.state[node]
+        if ended is None and SUCCEEDED < state <= SKIPPED:  # no attempt of it did
+            ended = end_ns(run, node, None)
         runs = False
         if state in (LEASED, CANCELLING):
             started, ended, pid = held.get(node, (None, None, None))

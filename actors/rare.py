@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from actors.once import Burst
 
 
+WHOLE: Final = -1
+"""In the place of a node: the whole run."""
+
+
 class Rare:
     """What is known of few nodes only, by node number.
 
@@ -42,6 +46,7 @@ class Rare:
         "discarded",
         "due",
         "ended",
+        "ended_early",
         "events",
         "expires",
         "failures",
@@ -83,7 +88,7 @@ class Rare:
         self.callers: dict[int, int] = {}
         """Who called a node."""
         self.classes: dict[int, int] = {}
-        """Priority classes that were set after the submission, by node; -1 is the whole run. See `actors.reclass`."""
+        """Classes that were set later, by node; `WHOLE` is the run and what is added to it. See `actors.reclass`."""
         self.known_as = ""
         """What further submissions may join the run by while it is open. See `actors.once`."""
         self.debounce: Burst | None = None
@@ -109,13 +114,15 @@ class Rare:
         """What handlers said of how far they are."""
         self.ended: dict[int, tuple[int, int, int]] = {}
         """Start, end (wall clock) and pid of the latest attempt without success."""
+        self.ended_early: dict[int, int] = {}
+        """When nodes ended that no worker had then, wall clock; `WHOLE` is what waited when the run was cancelled."""
         self.events: deque[tuple[int, int, str, str, int]] = deque(maxlen=limits.STORY_EVENTS_MAX)
         """The story: wall clock, node or -1, event, detail, number of the record that is its cause."""
 
     def forget_attempts(self, nodes: Sequence[int]) -> None:
         """Nodes begin anew: as if no attempt had been made, and without the times by which to start or end."""
         facts: tuple[dict[int, Any], ...] = (self.attempts, self.crashes, self.failures, self.died, self.progress)
-        times = (self.expires, self.deadlines, self.moments)
+        times = (self.expires, self.deadlines, self.moments, self.ended_early)
         for known in (*facts, *times, self.ended, self.spawned, self.refused):
             if known:
                 for node in nodes:

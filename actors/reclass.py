@@ -35,14 +35,12 @@ from actors.protocol.errors import CallerError, ConfigurationError
 from actors.protocol.graph import GraphColumns
 from actors.protocol.kinds import PRIORITIES, Kind
 from actors.protocol.records import RecordType
+from actors.rare import WHOLE
 from actors.run import Run
 from actors.state_column import SKIPPED, SUCCEEDED
 
 if TYPE_CHECKING:
     from actors.scheduler import Scheduler
-
-WHOLE = -1
-"""In `Rare.classes`: the run and all that is added to it."""
 
 
 def change(scheduler: Scheduler, run: Run, own: int | None, priority: object, asker: str) -> bool:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 import orjson
 
 from actors import admission, batching, calls, kept, once, outcomes, reclass, revival, timetable, wave
-from actors.cancels import cancel_orphans
+from actors.cancels import cancel_orphans, note_cancel
 from actors.growth import attach_spawned
-from actors.imported import Incoming
+from actors.imported import Incoming, committed
 from actors.keys import Claim
 from actors.outcomes import brief, cancelled, ending_words, retry_words
 from actors.protocol import messages as msg
@@ -29,7 +29,9 @@ from actors.protocol.graph import GraphColumns, decode
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import FailureKind, NodeState
+from actors.released import released
 from actors.run import Run
+from actors.saved_again import Touched
 from actors.scheduler import Scheduler
 from actors.state_column import BACKOFF, CANCELLED, CANCELLING, LEASED, PARKED, READY, where
 from actors.timing import keep_frame
@@ -48,8 +50,8 @@ class Replay:
         self._load_blob = load_blob
         self.opened: dict[str, Any] = {}
         self.counted: Counter[int] = Counter()
-        self.touched: set[int] | None = None
-        """Numbers of runs that records changed, where somebody asks for them: see `actors.saved`."""
+        self.touched: Touched | None = None
+        """What records change, where somebody asks for it: see `actors.saved_again`."""
         self.let_go: Callable[[Run, int | None], None] | None = None
         """Called with each run, and when it ended, that the engine's memory let go of, before it is forgotten here."""
         self.loaded_lsn = 0
@@ -163,11 +165,13 @@ class Replay:
         run.lsn = record.lsn
         self._live(run.no)
 
-    def _live(self, no: int) -> Run | None:
-        """The live run of this number, which a record is about to change."""
+    def _live(self, no: int, nodes: Sequence[int] | None = None) -> Run | None:
+        """The live run of this number, which a record is about to touch: results of these nodes, and what
+        `saved_run.save_change` has whole; or anything (None)."""
+        run = self.scheduler.book.live.get(no)
         if self.touched is not None:
-            self.touched.add(no)
-        return self.scheduler.book.live.get(no)
+            self.touched.note(no, run, nodes)
+        return run
 
     def _graph(self, payload: bytes) -> Run:
         scheduler = self.scheduler
@@ -189,9 +193,12 @@ class Replay:
         """Header and columns of a graph, whose body may be the name of a file."""
         if body[:1] == b"@":
             body = self._load_blob(bytes(body[1:]).decode())
-        header, columns = decode(body)
+        header, columns = self._decode(body)
         self.accept_node_types(header["kinds"])
         return header, columns
+
+    def _decode(self, body: bytes | memoryview) -> tuple[dict[str, Any], GraphColumns]:
+        return decode(body)
 
     def _tasks(self, payload: bytes) -> Run:
         scheduler = self.scheduler
@@ -218,14 +225,15 @@ class Replay:
         scheduler = self.scheduler
         _, groups = orjson.loads(record.payload)
         for _, no, nodes, values, started_ns, ends in groups:
-            run = self._live(no)
+            nodes = unpacked(nodes, len(values))
+            run = self._live(no, nodes)
             if run is None:
                 continue
-            nodes = unpacked(nodes, len(values))
             keep_frame(run, self.offset_ns, record.payload, nodes, len(record.payload) // len(groups))
             for node in nodes if run.rare.ended else ():
                 run.own_rare().ended.pop(node, None)
             if run.rare.spawned:
+                self._live(no)  # it grows
                 for _ in attach_spawned(scheduler, run, nodes):
                     pass
             run.succeed(nodes, values)
@@ -235,7 +243,7 @@ class Replay:
     def _attempt(self, record: Record) -> None:
         no, node, outcome, attempt, failure, due, wall, times = orjson.loads(record.payload)
         scheduler = self.scheduler
-        run = self._live(no)
+        run = self._live(no, ())
         if run is None:
             return
         scheduler.set_time(scheduler.now_ns, wall)
@@ -248,6 +256,8 @@ class Replay:
             run.own_rare().crashes[node] = run.rare.crashes.get(node, 0) + 1
         if outcome == "retry":
             class_ = reclass.lower(scheduler, run, node, attempt)
+            if class_:
+                self._live(no)  # the node is of another kind
             scheduler.note(run, node, *retry_words(attempt, failure, due - wall, class_))
             run.move(node, BACKOFF)
             run.own_rare().backoff_until[node] = due
@@ -257,13 +267,15 @@ class Replay:
         run.own_rare().failures[node] = failure
         if outcome == "failed" and node not in run.rare.callers:
             run.own_rare().died[node] = wall
+        if not times[2]:
+            run.own_rare().ended_early[node] = wall
         run.settle([node], int(NodeState[outcome.upper()]))
         wave.finish(run)
         self._close(run, record, wall)
 
     def _cancel(self, record: Record) -> None:
-        no, node, leased = orjson.loads(record.payload)
-        run = self._live(no)
+        no, node, leased, *told = orjson.loads(record.payload)
+        run = self._live(no, ())
         if run is None:
             return
         for n in leased:
@@ -273,6 +285,10 @@ class Replay:
         else:
             run.cancel_one(node)
             wave.finish(run)
+        if told:  # older records do not say who asked when
+            wall_ns, by = told
+            self.scheduler.set_time(self.scheduler.now_ns, wall_ns)
+            note_cancel(self.scheduler, run, node, by)
         self._close(run, record, self.scheduler.wall_ns)
 
     def _close(self, run: Run, record: Record, ended_ns: int) -> None:
@@ -282,7 +298,7 @@ class Replay:
 
     def _spawned(self, record: Record) -> None:
         _, no, node, block = orjson.loads(record.payload)
-        run = self._live(no)
+        run = self._live(no, ())
         if run is not None:
             self.accept_node_types(block["kinds"])
             run.own_rare().spawned[node] = (block, reclass.kinds_of_block(self.scheduler, run, node, block))
@@ -295,7 +311,7 @@ class Replay:
             calls.enter(self.scheduler, run, node, *run.own_rare().spawned.pop(node))
 
     def _released(self, record: Record) -> None:
-        numbers = orjson.loads(record.payload)
+        numbers = released(record.payload)
         book = self.scheduler.book
         for no in numbers if self.let_go is not None else ():
             run = book.finished.get(no)
@@ -352,6 +368,8 @@ class Replay:
 
     def _imported(self, record: Record) -> None:
         self.incoming.take(self.scheduler, record.payload, record.lsn, self.accept_node_types)
+        for no in committed(record.payload):
+            self._live(no)
 
     _on: ClassVar[dict[int, Callable[[Any, Record], None]]] = {
         int(RecordType.SUBMITTED): _submitted,

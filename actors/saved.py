@@ -6,8 +6,8 @@ Reading the log up to some record, saving, loading and reading the rest gives th
 tests compare both field by field, at each record of many logs. So a checkpoint is no second account of what happened,
 and a recovery from it is the recovery from the log (`actors.replay`), begun later.
 
-Run 0 stands for what is no run's. `changed` names the runs of which there may be other parts than when it was asked
-last; nothing of the others need be looked at.
+Run 0 stands for what is no run's. What is saved again is what records have touched (`actors.saved_again`): a reader has
+then the same state as if all of it had been saved.
 
 What only a running engine has (queues, timers, pools, what was told) is no part of it: `Replay.finish` makes it.
 """
@@ -24,10 +24,12 @@ import orjson
 from actors.protocol.errors import ProtocolError
 from actors.replay import Replay
 from actors.run import Run
+from actors.saved_again import Form, Touched, Unchanged
 from actors.saved_run import load_run, save_run
 
-STATE_VERSION: Final = 2
-"""Of the forms here and in `actors.saved_run`. A reader refuses a greater one. 2: what does not change is apart."""
+STATE_VERSION: Final = 3
+"""Of the forms here and in `actors.saved_run`. A reader refuses a greater one. 2: what does not change is apart. 3:
+runs have changes."""
 ENGINE: Final = 0
 _PLACE: Final = "engine"
 
@@ -41,16 +43,35 @@ class SavedPart(NamedTuple):
     body: bytes
 
 
-def save(replay: Replay, changed: Iterable[int] | None = None) -> Iterator[SavedPart]:
-    """All parts, or those of the runs with these numbers and what is no run's. Nothing may be folded meanwhile."""
-    scheduler = replay.scheduler
-    book = scheduler.book
+def save(replay: Replay) -> Iterator[SavedPart]:
+    """All parts. Nothing may be folded meanwhile."""
+    book = replay.scheduler.book
     yield SavedPart(ENGINE, _PLACE, 0, orjson.dumps(_engine(replay)))
-    for no in kept_runs(replay) if changed is None else changed:
-        run = book.live.get(no) or book.finished.get(no)
-        if run is not None:
-            for column, at, body in save_run(run):
-                yield SavedPart(no, column, at, body)
+    for runs in (book.live, book.finished):
+        for no, run in runs.items():
+            yield from (SavedPart(no, *piece) for piece in save_run(run))
+
+
+def save_touched(replay: Replay, touched: Touched) -> Iterator[SavedPart | Unchanged]:
+    """What records have touched since `touched` came from `load`, or since this was called last, run by run. Of these
+    runs what is neither given nor said to stay goes. Nothing may be folded meanwhile.
+
+    When all was taken it counts as saved. What was not is of no use any more, and neither is `touched`.
+    """
+    book = replay.scheduler.book
+    yield SavedPart(ENGINE, _PLACE, 0, orjson.dumps(_engine(replay)))
+    runs = (book.live.get(no) or book.finished.get(no) for no in touched.nodes)
+    yield from touched_parts(touched, (run for run in runs if run is not None))
+    for no in touched.forms.keys() - book.live.keys() - book.finished.keys():
+        del touched.forms[no]
+
+
+def touched_parts(touched: Touched, runs: Iterable[Run]) -> Iterator[SavedPart | Unchanged]:
+    """What there is of runs that were touched, which are all that were."""
+    for run in runs:
+        for piece in touched.save(run):
+            yield piece if isinstance(piece, Unchanged) else SavedPart(run.no, *piece)
+    touched.nodes.clear()
 
 
 def kept_runs(replay: Replay) -> list[int]:
@@ -59,23 +80,29 @@ def kept_runs(replay: Replay) -> list[int]:
     return [*book.live, *book.finished]
 
 
-def load(replay: Replay, parts: Iterable[SavedPart]) -> None:
+def load(replay: Replay, parts: Iterable[SavedPart]) -> Touched:
     """Begin with a saved state, instead of the beginning of the log.
 
     Args:
         replay: Fresh.
         parts: All of a state, those of a run one after the other, each column in order.
 
+    Returns:
+        How it was saved; as `Replay.touched` it is told what changes.
+
     Raises:
         ProtocolError: They do not fit together; the replay is of no use any more.
     """
     data: dict[str, Any] | None = None
     runs: dict[int, Run] = {}
+    touched = Touched()
     for no, group in groupby(parts, key=attrgetter("run")):
         if no == ENGINE:
             data = orjson.loads(b"".join(part.body for part in group))
             continue
-        runs[no] = load_run(replay.scheduler, (part[1:] for part in group), replay.accept_node_types)
+        pieces = [part[1:] for part in group]
+        runs[no] = load_run(replay.scheduler, pieces, replay.accept_node_types)
+        touched.forms[no] = Form.of(runs[no], pieces)
         if runs[no].no != no:
             raise ProtocolError(f"a checkpoint holds run {runs[no].no} in the place of run {no}")
     if data is None:
@@ -84,6 +111,7 @@ def load(replay: Replay, parts: Iterable[SavedPart]) -> None:
         _load_engine(replay, data, runs)
     except (KeyError, ValueError, TypeError, IndexError) as broken:
         raise ProtocolError(f"a checkpoint does not fit together: {broken!r}") from broken
+    return touched
 
 
 def _engine(replay: Replay) -> dict[str, Any]:

@@ -9,6 +9,7 @@ values are JSON.
 
     the column "run":    u32 length of the head | head (JSON) | columns of a small run, as "inside" of the head says
     the column "still":  u32 length of a list | the list (JSON): name, first value, bytes | columns
+    the column "change": u32 length of a list | the list (JSON), see `save_change` | state | marks | waits
 
 When nodes ran is kept without their results, which are in a column of their own: a frame of results is written as
 " [pid, [[0, run, nodes, 0, started, ends]]]". The space at its beginning says that this was done.
@@ -22,7 +23,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -42,6 +43,8 @@ Piece = tuple[str, int, bytes]
 """Column, number of the first value in it, content."""
 HEAD: Final = "run"
 STILL: Final = "still"
+CHANGE: Final = "change"
+"""What happened to a run since its other pieces were written: see `actors.saved_again`."""
 PIECE_BYTES: Final = 256 * 1024
 """Of a column of numbers: 65,536 nodes, where each has one."""
 PIECE_VALUES: Final = 16_384
@@ -65,9 +68,11 @@ _PLAIN: Final = (
     "no", "key", "name", "session", "seq", "lsn", "created_ns", "mixed", "size", "base_size", "open", "is_graph",
     "is_map", "items_bytes", "results_bytes", "fan", "clean", "special", "stirred", "cancel_asked", "tally",
 )  # fmt: skip
+_MOVING: Final = ("open", "results_bytes", "clean", "stirred", "cancel_asked", "tally")
+"""Those of them that a change has; records that touch another make the run anew."""
 _RARE_BY_NODE: Final = (
-    "attempts", "backoff_until", "callers", "classes", "crashes", "deadlines", "died", "due", "expires", "failures",
-    "lowered", "moments", "parked",
+    "attempts", "backoff_until", "callers", "classes", "crashes", "deadlines", "died", "due",
+    "ended_early", "expires", "failures", "lowered", "moments", "parked",
 )  # fmt: skip
 _RARE_NODES: Final = ("alone", "appointed", "discarded", "gave_way", "overdue")
 _RARE_PLAIN: Final = ("known_as", "revived")
@@ -75,25 +80,70 @@ _BYTES: Final = ("state", "marks")
 _EDGES: Final = ("deps_off", "deps", "after_off", "after", "succ_off", "succ", "kind_of")
 _VALUES: Final = ("items", "results")
 _TEXTS: Final = (*_VALUES, "ids", "frames")
-_STILL: Final = frozenset({*_EDGES, "items", "ids"})
+STILL_COLUMNS: Final = frozenset({*_EDGES, "items", "ids"})
 
 
-def save_run(run: Run) -> list[Piece]:
-    """All of a run. Raises InvariantBroken: it is not between two records."""
-    if run.wave or run.fresh or run.rare.refused:
-        raise InvariantBroken(f"run {run.key}: it is saved while something of it is on its way")
-    columns = list(_columns(run))
-    moving = [piece for piece in columns if piece[0] not in _STILL]
-    still = [piece for piece in columns if piece[0] in _STILL]
-    if _size(still) <= TINY_BYTES_MAX:
-        moving, still = columns, []
-    elif _size(still) <= SMALL_BYTES_MAX:
-        still = [(STILL, 0, _together(_contents(still), still))]
+def save_run(run: Run, *, still: bool = True, blocks: Collection[int] | None = None, frames: int = 0) -> list[Piece]:
+    """All of a run, or what may differ from what was saved of it.
+
+    Args:
+        run: The run.
+        still: Whether with what does not change.
+        blocks: Of the results only pieces that begin with these nodes, and none of them inside of the first piece.
+        frames: So many are left out: those of whole pieces.
+
+    Raises:
+        InvariantBroken: It is not between two records.
+    """
+    _refuse_moving(run)
+    columns = list(_columns(run, still, blocks, frames))
+    moving = [piece for piece in columns if piece[0] not in STILL_COLUMNS]
+    stays = [piece for piece in columns if piece[0] in STILL_COLUMNS]
+    if _size(stays) <= TINY_BYTES_MAX:
+        moving, stays = columns, []
+    elif _size(stays) <= SMALL_BYTES_MAX:
+        stays = [(STILL, 0, _together(_contents(stays), stays))]
     head = _head(run)
-    if _size(moving) <= SMALL_BYTES_MAX:
+    if blocks is None and _size(moving) <= SMALL_BYTES_MAX:
         head["inside"] = _contents(moving)
-        return [(HEAD, 0, _together(head, moving)), *still]
-    return [(HEAD, 0, _together(head, ())), *moving, *still]
+        return [(HEAD, 0, _together(head, moving)), *stays]
+    return [(HEAD, 0, _together(head, ())), *moving, *stays]
+
+
+def save_change(run: Run, nodes: Sequence[int], frames: int) -> bytes:
+    """What happened to a run since it was saved with so many frames, where no more than this did: these nodes ended
+    with results, and what is small has changed in any way.
+
+    The list in it: moving facts | rare ones | nodes | results | frames (offset, pid, [nodes, started, ends] of each
+    group, lowest and highest node) | bytes of a number in `waits`, 0: there are none | whether there are marks.
+
+    Raises:
+        InvariantBroken: It is not between two records.
+    """
+    _refuse_moving(run)
+    results, waits, width = run.results, b"", 0
+    if run.waits:
+        try:
+            waits, width = bytes(run.waits), 1
+        except ValueError:
+            waits, width = _little(array("i", run.waits)), 4
+    no, new = run.no, run.frames[frames:]
+    read = orjson.loads(b"[%b]" % b",".join([raw for _, raw, _, _ in new]))
+    ran = [
+        (offset_ns, pid, [(own, starts, ends) for _, of, own, _, starts, ends in groups if of == no], low, high)
+        for (offset_ns, _, low, high), (pid, groups) in zip(new, read, strict=True)
+    ]
+    first = [
+        [getattr(run, name) for name in _MOVING],
+        None if run.rare is NO_RARE else _rare(run.rare),
+        nodes,
+        [results[node] for node in nodes],
+        ran,
+        width,
+        run.marks is not None,
+    ]
+    text = orjson.dumps(first)
+    return b"".join([_LENGTH.pack(len(text)), text, run.state, run.marks or b"", waits])
 
 
 def load_run(scheduler: Scheduler, pieces: Iterable[Piece], accept: Any) -> Run:
@@ -117,12 +167,15 @@ def load_run(scheduler: Scheduler, pieces: Iterable[Piece], accept: Any) -> Run:
         for packed in found.pop(STILL, ()):
             contents, at = _first(packed)
             _apart(packed, at, contents, found)
+        changes = [_first(packed) + (packed,) for packed in found.pop(CHANGE, ())]
         accept(head["kinds"])
         run = Run(0, "", "", 0, 0, scheduler.interned(head["kinds"]), 0)
         for name in _PLAIN:
             setattr(run, name, head[name])
         _load_columns(run, head, found)
-        _load_rare(scheduler, run, head["rare"])
+        for change, _, _ in changes:
+            _load_results(run, *change[2:5])
+        _load_rare(scheduler, run, _load_latest(run, *changes[-1]) if changes else head["rare"])
     except (KeyError, ValueError, TypeError, IndexError, struct.error) as broken:
         raise ProtocolError(f"a run of a checkpoint does not fit together: {broken!r}") from broken
     if not len(run.state) == len(run.results) == run.size:
@@ -141,6 +194,11 @@ def stripped(no: int, frame: ResultFrame) -> ResultFrame:
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
+
+
+def _refuse_moving(run: Run) -> None:
+    if run.wave or run.fresh or run.rare.refused:
+        raise InvariantBroken(f"run {run.key}: it is saved while something of it is on its way")
 
 
 def _head(run: Run) -> dict[str, Any]:
@@ -177,22 +235,27 @@ def _rare(rare: Rare) -> dict[str, Any]:
     }
 
 
-def _columns(run: Run) -> Iterator[Piece]:
-    """What has a value for each node, edge or frame; what is empty is left out."""
+def _columns(run: Run, still: bool, blocks: Collection[int] | None, frames: int) -> Iterator[Piece]:
+    """What has a value for each node, edge or frame; what is empty is left out. As `save_run`."""
     for name in _BYTES:
         yield from _cut(name, bytes(getattr(run, name) or b""), 1)
     if run.waits:
         yield from _cut("waits", _little(array("i", run.waits)), 4)
-    if run.columns is not None:
+    if still and run.columns is not None:
         for name in _EDGES:
             column = getattr(run.columns, name)
             if column:
                 yield from _cut(name, _little(column), 4)
         yield from _json("ids", list(run.columns.ids.items()))
-    for name in _VALUES:
-        yield from _json(name, getattr(run, name) or ())
-    frames = (stripped(run.no, frame) for frame in run.frames)
-    yield from _json("frames", [(offset_ns, raw.decode(), low, high) for offset_ns, raw, low, high in frames])
+    if still:
+        yield from _json("items", run.items or ())
+    for at in range(0, run.size, PIECE_VALUES):
+        if blocks is None or at in blocks:
+            yield from _halves("results", run.results, at, min(at + PIECE_VALUES, run.size))
+    new = (stripped(run.no, frame) for frame in run.frames[frames:])
+    made = [(offset_ns, raw.decode(), low, high) for offset_ns, raw, low, high in new]
+    for name, at, body in _json("frames", made):
+        yield name, frames + at, body
 
 
 def _size(pieces: Sequence[Piece]) -> int:
@@ -252,6 +315,13 @@ def _apart(packed: bytes, at: int, contents: Iterable[Any], found: dict[str, lis
         at += size
 
 
+def _numbers(raw: bytes, code: str) -> array[int]:
+    column = array(code, raw)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column
+
+
 def _load_columns(run: Run, head: dict[str, Any], found: Mapping[str, list[bytes]]) -> None:
     in_graph, graph_items, has_after, has_kinds, has_items, has_marks = head["has"]
 
@@ -259,10 +329,7 @@ def _load_columns(run: Run, head: dict[str, Any], found: Mapping[str, list[bytes
         return b"".join(found.get(name, ()))
 
     def numbers(name: str, code: str = "I") -> array[int]:
-        column = array(code, whole(name))
-        if sys.byteorder == "big":
-            column.byteswap()
-        return column
+        return _numbers(whole(name), code)
 
     def values(name: str) -> list[Any]:
         return [value for text in found.get(name, ()) for value in orjson.loads(text)]
@@ -288,16 +355,38 @@ def _load_columns(run: Run, head: dict[str, Any], found: Mapping[str, list[bytes
         )
 
 
+def _load_results(run: Run, nodes: Sequence[int], values: Sequence[Any], frames: Sequence[Any]) -> None:
+    """What came with a change."""
+    for node, value in zip(nodes, values, strict=True):
+        run.results[node] = value
+    for offset_ns, pid, groups, low, high in frames:
+        own = [[0, run.no, ended, 0, starts, ends] for ended, starts, ends in groups]
+        run.frames.append((offset_ns, STRIPPED + orjson.dumps([pid, own]), low, high))
+
+
+def _load_latest(run: Run, change: Sequence[Any], at: int, packed: bytes) -> Any:
+    """What the last change has whole; returns the rare facts."""
+    moving, rare, _, _, _, width, has_marks = change
+    for name, value in zip(_MOVING, moving, strict=True):
+        setattr(run, name, value)
+    behind = at + run.size
+    run.state = bytearray(packed[at:behind])
+    run.marks = bytearray(packed[behind : behind + run.size]) if has_marks else None
+    rest = packed[behind + run.size * has_marks :]
+    if len(rest) != run.size * width:
+        raise ValueError("a change has too much or too little")
+    run.waits = list(rest) if width == 1 else _numbers(rest, "i").tolist() if width else []
+    return rare
+
+
 def _load_rare(scheduler: Scheduler, run: Run, data: dict[str, Any] | None) -> None:
     if data is None:
         return
     rare = run.own_rare()
     for name in _RARE_PLAIN:
         setattr(rare, name, data[name])
-    for name in _RARE_BY_NODE:
-        getattr(rare, name).update(data[name])
-    for name in _RARE_NODES:
-        getattr(rare, name).update(data[name])
+    for name in (*_RARE_BY_NODE, *_RARE_NODES):
+        getattr(rare, name).update(data.get(name, ()))  # older checkpoints know fewer facts
     for caller, nodes, digests, waits in data["calls"]:
         made = rare.calls[caller] = Calls()
         made.nodes, made.digests, made.waits = nodes, digests, waits

@@ -84,12 +84,14 @@ class Schedule:
         Raises:
             ConfigurationError: Values are out of range; all problems are named.
         """
-        name, handler, ends = data.get("name"), data.get("handler"), tuple(data.get("ends") or ())
+        name, handler, ends = data.get("name"), data.get("handler"), data.get("ends") or ()
         problems = [] if is_schedule_name(name) else [f"{NAME_RULE}, not {name!a:.120}"]
         try:
-            plan = Recurrence.of(data.get("plan") or {})
+            said = data.get("plan") or {}
+            plan = Recurrence.of(said if isinstance(said, Mapping) else {})
         except ConfigurationError as wrong:
             problems.append(wrong.message.removeprefix("schedule: "))
+        ends = tuple(ends) if isinstance(ends, list | tuple) else (ends,)
         if not is_name(handler) or len(ends) not in (0, 2) or not all(map(_is_end, ends)):
             problems.append("its handler, expiry or deadline is malformed")
         try:

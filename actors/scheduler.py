@@ -40,6 +40,7 @@ from actors.protocol.log_messages import CheckpointTaken
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import NodeState
 from actors.rates_log import note_rates
+from actors.released import released_payload
 from actors.run import Run
 from actors.schedules import Schedules
 from actors.standing import Standing
@@ -242,7 +243,7 @@ class Scheduler:
 
     def _retire(self) -> None:
         if gone := self.book.retire():
-            self.log(RecordType.RELEASED, orjson.dumps([run.no for run in gone]))
+            self.log(RecordType.RELEASED, released_payload([run.no for run in gone], self.wall_ns))
             self._out.extend(fx.ForgetRun(name) for run in gone for name in once.folders(run))
             for run in gone:
                 self.ended_ns.pop(run.no, None)

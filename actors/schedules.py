@@ -98,7 +98,7 @@ class Schedules:
         """End it, and log that. Runs that it started go on."""
         self._leave(schedule)
         self._disarm(scheduler, schedule)
-        scheduler.log(RecordType.SCHEDULE, orjson.dumps({"gone": schedule.name}))
+        scheduler.log(RecordType.SCHEDULE, orjson.dumps({"gone": schedule.name, "at_ns": scheduler.wall_ns}))
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
@@ -178,7 +178,8 @@ class Schedules:
         if queued or only or passed or schedule.judged_ns != until:
             judged = Judged(until, tuple(queued), only, passed)
             schedule.judge(judged)
-            scheduler.log(RecordType.SCHEDULE, orjson.dumps({"judged": [schedule.name, *judged]}))
+            told = {"judged": [schedule.name, *judged], "at_ns": scheduler.wall_ns}
+            scheduler.log(RecordType.SCHEDULE, orjson.dumps(told))
         schedule.position_ns = found.until_ns
         if only:
             self._cancel_open(scheduler, schedule)
@@ -332,7 +333,8 @@ class Schedules:
             self._log(scheduler, schedule)
 
     def _log(self, scheduler: Scheduler, schedule: Schedule) -> None:
-        schedule.lsn = scheduler.log(RecordType.SCHEDULE, orjson.dumps({"put": schedule.to_json()}))
+        told = {"put": schedule.to_json(), "at_ns": scheduler.wall_ns}
+        schedule.lsn = scheduler.log(RecordType.SCHEDULE, orjson.dumps(told))
         self.by_name.move_to_end(schedule.name)
 
     def _enter(self, schedule: Schedule) -> None:

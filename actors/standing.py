@@ -90,7 +90,7 @@ class Standing:
         """Write the record, with what changed, in words, where that is to be told."""
         both = {"policy": self.policy.to_json(), "given": self.given.to_json()}
         told = {"cause": cause} if cause else {}
-        self.lsn = scheduler.log(RecordType.POLICY, orjson.dumps({**both, **told}))
+        self.lsn = scheduler.log(RecordType.POLICY, orjson.dumps({**both, **told, "at_ns": scheduler.wall_ns}))
 
     def kept(self, scheduler: Scheduler, floor: int, before: int) -> int:
         """The floor that keeps its record. It holds the floor back once; when it would again, it is written anew, and

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from actors.protocol.places import unpacked
+from actors.rare import WHOLE
+from actors.state_column import CANCELLED
 
 if TYPE_CHECKING:
     from actors.run import Run
@@ -67,6 +69,22 @@ def read_timing(run: Run, nodes: range) -> dict[int, Timing]:
     ended = run.rare.ended
     found.update((node, ended[node]) for node in nodes if node in ended)
     return found
+
+
+def end_ns(run: Run, node: int, timing: Timing | None) -> int | None:
+    """When a node that has ended did so (wall clock); None: nobody noted it, as of one that was skipped.
+
+    Args:
+        run: Whose node it is.
+        node: Its number.
+        timing: What `read_timing` found of it.
+    """
+    rare = run.rare
+    if node in rare.ended_early:
+        return rare.ended_early[node]
+    if run.state[node] == CANCELLED and WHOLE in rare.ended_early:  # an attempt before that may have failed
+        return max(rare.ended_early[WHOLE], 0 if timing is None else timing[1])
+    return rare.died.get(node) if timing is None else timing[1]
 
 
 def first_start_ns(run: Run) -> int | None:

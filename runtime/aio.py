@@ -250,7 +250,7 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncQueryCalls, AsyncSched
         Returns:
             True: recorded, and a crash does not undo it. False: it had ended before.
         """
-        return bool((await answer_of(self._client, self._client.ask(*views.ask_priority(run, priority))))["changed"])
+        return bool((await self._answer_to(views.ask_priority(run, priority)))["changed"])
 
     async def _scheduling(self, request: Request) -> SchedulingStatus:
         return SchedulingStatus.of(await answer_of(self._client, self._client.ask(*request)))

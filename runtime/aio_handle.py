@@ -59,6 +59,20 @@ async def answer_of(client: EngineClient, query: Query) -> Any:
     return read_answer(query)
 
 
+async def answer_or_past(client: EngineClient, query: Query, request: views.Request) -> Any:
+    """The answer to a question; see `runtime.handle_base.answer_or_past`. The archive is read in the executor."""
+    try:
+        return await answer_of(client, query)
+    except UnknownRun:
+        past = client.past
+        if past is None:
+            raise
+        found = await asyncio.get_running_loop().run_in_executor(None, past.answer, *request)
+        if found is None:
+            raise
+        return found
+
+
 class AsyncHandle(Handle):
     """Questions that are awaited. See `runtime.handle_base.SyncHandle`."""
 
@@ -68,7 +82,8 @@ class AsyncHandle(Handle):
         """Ask to cancel what has not ended. True: recorded; False: it had ended before."""
         if self._state != OPEN:
             return False
-        return bool(await answer_of(self._client, self._client.ask_cancel(self.run_id, None)))
+        query = self._client.ask_cancel(self.run_id, None)
+        return bool(await answer_or_past(self._client, query, ("cancel", {"run": self.run_id})))
 
     async def set_priority(self, priority: Priority | str) -> bool:
         """Give it another priority class; see `runtime.engine.Runtime.set_priority`.
@@ -94,16 +109,7 @@ class AsyncHandle(Handle):
         return views.read_output(await self._ask(views.ask_output(self.run_id)))
 
     async def _ask(self, request: views.Request) -> Any:
-        try:
-            return await answer_of(self._client, self._client.ask(*request))
-        except UnknownRun:
-            past = self._client.past
-            if past is None:
-                raise
-            found = await asyncio.get_running_loop().run_in_executor(None, past.answer, *request)
-            if found is None:
-                raise
-            return found
+        return await answer_or_past(self._client, self._client.ask(*request), request)
 
     async def _wait(self, timeout: float | None) -> None:
         if not await settled(self._client, self, timeout):
@@ -129,6 +135,12 @@ class AsyncTaskHandle(AsyncHandle, Generic[R_co]):
 
     def __await__(self) -> Generator[Any, None, R_co]:
         return self.result().__await__()
+
+    async def wait(self, timeout: float | None = None) -> RunState:
+        """Wait for the end; does not raise when it failed. As `runtime.handle.TaskHandle.wait`."""
+        if not self._state:
+            await self._wait(timeout)
+        return outcome.end_of(self, self._client, self.run_id)
 
     async def result(self, timeout: float | None = None) -> R_co:
         """Wait for the end and return the result.
@@ -287,5 +299,6 @@ async def attach(client: EngineClient, run_id: str) -> AsyncRunHandle:
 async def rerun(client: EngineClient, run: AsyncHandle | str) -> AsyncRunHandle:
     """Let what did not succeed of a run go again; see `runtime.operations.Operations.rerun`."""
     run_id = views.id_of_run(run)
-    await answer_of(client, client.ask("rerun", {"run": run_id}))
+    request = ("rerun", {"run": run_id})
+    await answer_or_past(client, client.ask(*request), request)
     return await attach(client, run_id)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from actors.protocol.errors import UnknownRun, WaitTimeout
 from runtime import letters as asking
-from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, answer_of, rerun
+from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, answer_or_past, rerun
 from runtime.aio_iterators import Pages
 from runtime.letters import DeadLetter, DeadLetterDetails
 from runtime.operations import DRAIN_LOOK_MAX_S, DRAIN_LOOK_S, still_there
 from runtime.scheduling import SchedulingStatus, ask_change, ask_pause
-from runtime.views import Progress, Request
+from runtime.views import Progress, Request, id_of_run
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -113,9 +113,9 @@ class AsyncOperations:
         Returns:
             As the handle's `progress()`; of an id a `RunProgress`.
         """
-        if not isinstance(run, str):
+        if isinstance(run, (AsyncTaskHandle, AsyncRunHandle)):
             return await run.progress()
-        return await AsyncRunHandle(self._client, run, foreign=True).progress()
+        return await AsyncRunHandle(self._client, id_of_run(run), foreign=True).progress()
 
     async def pause(self, *scopes: str, by: str | None = None, reason: str | None = None) -> SchedulingStatus:
         """Start nothing more of these scopes until `resume`; see `runtime.operations.Operations.pause`.
@@ -147,7 +147,7 @@ class AsyncOperations:
         Args:
             run: Its handle or id.
         """
-        run_id, number, unknown = run if isinstance(run, str) else run.run_id, None, None
+        run_id, number, unknown = id_of_run(run), None, None
         try:
             number = (await self._answer_to(("forget", {"run": run_id})))["no"]
         except UnknownRun as refused:
@@ -197,4 +197,4 @@ class AsyncOperations:
         return count
 
     async def _answer_to(self, request: Request) -> Any:
-        return await answer_of(self._client, self._client.ask(*request))
+        return await answer_or_past(self._client, self._client.ask(*request), request)

@@ -13,7 +13,7 @@ from runtime.aio_handle import AsyncHandle, AsyncRunHandle, AsyncTaskHandle, set
 from runtime.aio_iterators import AsyncMapIterator
 from runtime.config import Priority
 from runtime.flow import Flow
-from runtime.items import BlobNeeded
+from runtime.items import BlobNeeded, takes_long
 from runtime.mapping import MapOptions, Mapping
 from runtime.registry import Options
 from runtime.submitter_base import (
@@ -162,6 +162,8 @@ class AsyncSubmitter(SubmitterBase):
                     send = partial(dispatch.send_flow, AsyncRunHandle, fn, **flow_arguments(fn, args, kwargs))
                     small = len(fn) <= SMALL_FLOW_NODES and not fn.has_large_values
                     found = send() if small else await loop.run_in_executor(None, send)
+                elif takes_long(args, kwargs):
+                    found = await loop.run_in_executor(None, self._send_long, fn, args, kwargs)
                 else:
                     try:
                         found = dispatch.send(AsyncTaskHandle, fn, args, kwargs)
@@ -171,6 +173,13 @@ class AsyncSubmitter(SubmitterBase):
                 return found  # type: ignore[no-any-return]
             except QueueFull:
                 await settled(self._client, self._client.half_acknowledged())
+
+    def _send_long(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Send a call that takes long to encode: in the executor."""
+        try:
+            return self._dispatch.send(AsyncTaskHandle, fn, args, kwargs)
+        except BlobNeeded:
+            return self._dispatch.send_large(AsyncTaskHandle, fn, args, kwargs)
 
     @overload
     def map(

@@ -195,12 +195,7 @@ class Dispatch:
         self, make: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], times: Times
     ) -> Any:
         if kwargs and not plan.own_options.isdisjoint(kwargs):
-            other, run_id, once, times, rest = self._split_options(plan, kwargs)
-            if once is not None:
-                return other.send_once(make, plan.fn, args, rest, once, times, large=False)
-            if run_id is not None:
-                return other.send_named(make, plan.fn, args, rest, run_id, times)
-            return other.send(make, plan.fn, args, rest, times)
+            return self._send_with_options(make, plan, args, kwargs, large=False)
         tail = tail_of(times.columns(*plan.ends))
         item = encode_call(self.codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
         return self.client.send_task(plan.number(shape_of(args, kwargs)), item, make(self.client), tail)
@@ -220,12 +215,7 @@ class Dispatch:
         fn, args, kwargs = with_partial(fn, args, kwargs)
         plan = self.plan(fn)
         if kwargs and not plan.own_options.isdisjoint(kwargs):
-            other, run_id, once, times, rest = self._split_options(plan, kwargs)
-            if once is not None:
-                return other.send_once(make, fn, args, rest, once, times, large=True)
-            if run_id is not None:
-                return other.send_named(make, fn, args, rest, run_id, times)
-            return other.send_large(make, fn, args, rest, times)
+            return self._send_with_options(make, plan, args, kwargs, large=True)
         tail = tail_of(times.columns(*plan.ends))
         number = plan.number(shape_of(args, kwargs))
         client = self.client
@@ -247,12 +237,16 @@ class Dispatch:
         kwargs: dict[str, Any],
         run_id: str,
         times: Times,
+        *,
+        large: bool,
     ) -> Any:
-        """Submit a single task as a run with a chosen id: a graph of one node."""
+        """Submit a single task as a run with a chosen id: a graph of one node. Raises BlobNeeded: a value is large, and
+        `large` does not say that it may be written."""
         check_run_id(run_id)
         plan = self.plan(fn)
         kind = plan.kind(shape_of(args, kwargs))
-        item = encode_call(self.client.codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
+        codec = self.client.codec if large else self.codec
+        item = encode_call(codec, args, kwargs, pickle=plan.pickle, blob_key=run_id)
         container = graph_of_one(kind, item, times.columns(*plan.ends), run_id=run_id)
         handle = make(self.client, run_id)
         self.client.send_made(handle, functools.partial(self._graph_frame, container, run_id))
@@ -300,6 +294,17 @@ class Dispatch:
         handle = make(client)
         client.send_made(handle, frame)
         return handle
+
+    def _send_with_options(
+        self, make: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, large: bool
+    ) -> Any:
+        """Submit a call with options among its keywords."""
+        other, run_id, once, times, rest = self._split_options(plan, kwargs)
+        if once is not None:
+            return other.send_once(make, plan.fn, args, rest, once, times, large=large)
+        if run_id is not None:
+            return other.send_named(make, plan.fn, args, rest, run_id, times, large=large)
+        return (other.send_large if large else other.send)(make, plan.fn, args, rest, times)
 
     def _split_options(
         self, plan: Plan, kwargs: dict[str, Any]

@@ -300,7 +300,7 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
             ConfigurationError: There is no such class. UnknownRun: the engine does not know the run.
             DiskFull, LogFailed, EngineUnavailable: As they say; whether it was changed shows in the story.
         """
-        return bool(self._client.answer_of(self._client.ask(*views.ask_priority(run, priority)))["changed"])
+        return bool(self._answer_to(views.ask_priority(run, priority))["changed"])
 
     def _scheduling(self, request: Request) -> SchedulingStatus:
         return SchedulingStatus.of(self._client.answer_of(self._client.ask(*request)))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from actors.protocol.archive_errors import ArchiveUnusable, RunNotEnded
+from actors.protocol.archive_errors import ArchiveUnusable, RunArchived, RunNotEnded
 from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, ControlSignal, SkipNode, WaitsForCalls
 from actors.protocol.errors import (
     BreakerOpen,
@@ -116,6 +116,7 @@ __all__ = [
     "QueryTooLarge",
     "QueryTooLong",
     "QueueFull",
+    "RunArchived",
     "RunBeingCancelled",
     "RunNotEnded",
     "RuntimeClosed",

@@ -23,7 +23,7 @@ from actors.protocol.errors import CallerError, ConfigurationError, DiskFull
 from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld, SubscriberTooSlow
 from actors.protocol.words import counted
 from runtime.checks import is_whole
-from runtime.event_filter import EventFilter, Since
+from runtime.event_filter import LSN_MAX, EventFilter, Since
 from runtime.event_reader import EventReader
 from runtime.storage.cursors import Cursor, CursorFile
 
@@ -142,6 +142,8 @@ class EventCursor:
         Raises:
             CallerError: It was not given out.
         """
+        if not isinstance(upto, Event) and not is_whole(upto, 0, LSN_MAX):
+            raise CallerError(f"an event is acknowledged by itself or its LSN, not by {upto!r:.80}")
         last = (upto.lsn, upto.place) if isinstance(upto, Event) else (upto, 1 << 62)
         with self._lock:
             waiting = self._open

@@ -13,9 +13,13 @@ from actors.event_kinds import EVENT_KINDS, Event
 from actors.protocol import limits
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.moments import NS_PER_S
+from runtime.checks import is_number, listed
 from runtime.units import datetime_to_ns
 
 ALL: Final = frozenset(EVENT_KINDS)
+LSN_MAX: Final = (1 << 63) - 1
+MOMENT_S_MAX: Final = 253_402_300_800.0
+"""Of a moment in seconds: the year 10000. More is one in another unit."""
 Since = datetime | int | float | str
 """Where to begin: an LSN (int), a moment (a datetime with a time zone, or seconds since 1970 as a float), "begin": the
 oldest that is kept, "now": what comes next."""
@@ -91,9 +95,9 @@ def check_since(since: Since) -> Since:
         raise ConfigurationError(f'events: since must be an LSN, a moment, "begin" or "now", not {since!r:.60}')
     if isinstance(since, str) and since not in ("begin", "now"):
         raise ConfigurationError(f'events: since={since!r:.60} is neither "begin" nor "now"')
-    if isinstance(since, int) and since < 1:
-        raise ConfigurationError(f"events: LSNs begin with 1, not {since}")
-    if isinstance(since, datetime):
+    if isinstance(since, int) and not 1 <= since <= LSN_MAX:
+        raise ConfigurationError(f"events: LSNs are 1 to {LSN_MAX}, not {since:.6g}")
+    if isinstance(since, (float, datetime)):
         moment_ns(since)
     return since
 
@@ -102,13 +106,15 @@ def moment_ns(since: datetime | float) -> int:
     """Nanoseconds since 1970. Raises ConfigurationError."""
     if isinstance(since, datetime) and since.tzinfo is None:
         raise ConfigurationError("events: since needs a time zone, for example datetime.now(UTC)")
+    if isinstance(since, float) and not is_number(since, -MOMENT_S_MAX, MOMENT_S_MAX):
+        raise ConfigurationError(f"events: since is no moment in seconds since 1970: {since!r}")
     return datetime_to_ns(since) if isinstance(since, datetime) else round(since * NS_PER_S)
 
 
 def _texts(what: str, value: str | Iterable[Any] | None, problems: list[str]) -> Sequence[str]:
     if value is None:
         return ()
-    several = [value] if isinstance(value, str) else list(value)
+    several = list(listed(value))
     strange = [one for one in several if not isinstance(one, str) or not one]
     if strange or (not several and what == "kinds"):
         problems.append(f"{what}: patterns are texts that are not empty, not {strange or several!r:.60}")

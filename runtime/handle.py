@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from actors.protocol.errors import DiskFull, TaskFailed, UnknownRun
 from actors.protocol.states import RunState
 from runtime import outcome, views
-from runtime.handle_base import RunFacts, SyncHandle, node_name, poll_intervals_s
+from runtime.handle_base import RunFacts, SyncHandle, answer_or_past, node_name, poll_intervals_s
 from runtime.host.pending import ENDED, VALUE
 from runtime.views import NodeStatus, Output, Progress, RunProgress, RunStatus, StoryEvent
 
@@ -33,6 +33,22 @@ class TaskHandle(SyncHandle, Generic[R_co]):
     """A single task."""
 
     __slots__ = ()
+
+    def wait(self, timeout: float | None = None) -> RunState:
+        """Wait for the end; does not raise when it failed.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Returns:
+            How it ended; that it was skipped counts as a success, as in the view `runs`.
+
+        Raises:
+            WaitTimeout: The time is over; the task goes on. RuntimeClosed, ...: As `result`.
+        """
+        if not self._state:
+            self._wait(timeout)
+        return outcome.end_of(self, self._client, self.run_id)
 
     def result(self, timeout: float | None = None) -> R_co:
         """Wait for the end and return the result.
@@ -167,7 +183,8 @@ class NodeView:
         client, number = self._run._client, self.name
         if isinstance(number, str):
             number = self.status().index
-        return bool(client.answer_of(client.ask_cancel(self._run.run_id, number)))
+        run_id = self._run.run_id
+        return bool(answer_or_past(client, client.ask_cancel(run_id, number), ("cancel", {"run": run_id})))
 
 
 class RunHandle(RunFacts, SyncHandle):
@@ -357,5 +374,6 @@ def attach(client: EngineClient, run_id: str) -> RunHandle:
 def rerun(client: EngineClient, run: SyncHandle | str) -> RunHandle:
     """Let what did not succeed of a run go again; a handle that waits for its new end. Raises as `Operations.rerun`."""
     run_id = views.id_of_run(run)
-    client.answer_of(client.ask("rerun", {"run": run_id}))
+    request = ("rerun", {"run": run_id})
+    answer_or_past(client, client.ask(*request), request)
     return attach(client, run_id)

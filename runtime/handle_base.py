@@ -19,7 +19,7 @@ from actors.protocol.states import RunState
 from runtime import outcome, views
 from runtime.config import Priority
 from runtime.flow import Node
-from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, Numbered
+from runtime.host.pending import ENDED, ERROR, FAILED, OPEN, VALUE, WIRE, Numbered, Query
 from runtime.views import Counts, Output, Progress, ResultRow, RunProgress, RunStatus, StoryEvent
 
 if TYPE_CHECKING:
@@ -136,6 +136,21 @@ def node_name(node: Node[Any] | int | str) -> int | str:
     raise MissingNode(f"{node!r:.200} is neither a node, nor an id or number of one")
 
 
+def answer_or_past(client: EngineClient, query: Query, request: views.Request) -> Any:
+    """The answer to a question; of a run that the engine does not know any more, what the archive says of it.
+
+    Raises:
+        RunArchived: It would be changed, and only the archive has it. UnknownRun, ...: what the engine answered.
+    """
+    try:
+        return client.answer_of(query)
+    except UnknownRun:
+        found = None if client.past is None else client.past.answer(*request)
+        if found is None:
+            raise
+        return found
+
+
 class SyncHandle(Handle):
     """Questions that block until the engine has answered. Their answers tell of nothing that could still be lost."""
 
@@ -151,7 +166,7 @@ class SyncHandle(Handle):
         if self._state != OPEN:
             return False
         client = self._client
-        return bool(client.answer_of(client.ask_cancel(self.run_id, None)))
+        return bool(answer_or_past(client, client.ask_cancel(self.run_id, None), ("cancel", {"run": self.run_id})))
 
     def set_priority(self, priority: Priority | str) -> bool:
         """Give it another priority class; see `runtime.engine.Runtime.set_priority`.
@@ -192,14 +207,7 @@ class SyncHandle(Handle):
         return views.read_output(self._ask(views.ask_output(self.run_id)))
 
     def _ask(self, request: views.Request) -> Any:
-        try:
-            return self._client.answer_of(self._client.ask(*request))
-        except UnknownRun:
-            past = self._client.past
-            found = None if past is None else past.answer(*request)
-            if found is None:
-                raise
-            return found
+        return answer_or_past(self._client, self._client.ask(*request), request)
 
     def _wait(self, timeout: float | None) -> None:
         if not self._state and not self._client.wait(self, timeout):

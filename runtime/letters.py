@@ -188,8 +188,11 @@ def ask_each(
     return iter([(what, {"letters": ids[at : at + step]}) for at in range(0, len(ids), step)])
 
 
-def _id_of(letter: DeadLetter | str) -> str:
-    return letter.id if isinstance(letter, DeadLetter) else letter
+def _id_of(letter: object) -> str:
+    letter_id = letter.id if isinstance(letter, DeadLetter) else letter
+    if not isinstance(letter_id, str):
+        raise ConfigurationError(f"a dead letter is named by itself or its id, not by {letter!r:.80}")
+    return letter_id
 
 
 def _since_ns(since: datetime | float | None) -> Any:

@@ -16,11 +16,11 @@ from actors.protocol.errors import UnknownRun, WaitTimeout
 from actors.protocol.words import counted
 from runtime import letters as asking
 from runtime.handle import RunHandle, TaskHandle, rerun
-from runtime.handle_base import SyncHandle
+from runtime.handle_base import SyncHandle, answer_or_past
 from runtime.letters import DeadLetter, DeadLetterDetails
 from runtime.past import all_runs
 from runtime.scheduling import SchedulingStatus, ask_change, ask_pause
-from runtime.views import Progress, Request, RunStatus
+from runtime.views import Progress, Request, RunStatus, id_of_run
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -118,9 +118,9 @@ class Operations:
             How many run again. Letters that were replayed or discarded meanwhile do not count.
 
         Raises:
-            ConfigurationError: Nothing is named. UnknownRun, MissingNode: a letter is not known.
-            RunBeingCancelled: Other nodes of its run are still being stopped. UniqueTaskOpen: another run
-                stands for the same unique task.
+            ConfigurationError: Nothing is named. UnknownRun, MissingNode: a letter is not known; RunArchived: only the
+            archive has its run. RunBeingCancelled: Other nodes of its run are still being stopped. UniqueTaskOpen:
+            another run stands for the same unique task.
 
         What a crash leaves behind: after the return, all of it; before, some pages of `limits.LETTERS_PER_TURN`.
         """
@@ -163,7 +163,8 @@ class Operations:
             is open, nothing runs.
 
         Raises:
-            UnknownRun: The engine no longer keeps it. RunBeingCancelled: nodes of it are still being stopped.
+            UnknownRun: The engine no longer keeps it; RunArchived: the archive has it, where nothing goes again.
+            RunBeingCancelled: nodes of it are still being stopped.
             UniqueTaskOpen: another run stands for the same unique task.
         """
         return rerun(self._client, run)
@@ -180,9 +181,9 @@ class Operations:
         Raises:
             UnknownRun: The engine does not know it, or no longer keeps it.
         """
-        if not isinstance(run, str):
+        if isinstance(run, (TaskHandle, RunHandle)):
             return run.progress()
-        return RunHandle(self._client, run, foreign=True).progress()
+        return RunHandle(self._client, id_of_run(run), foreign=True).progress()
 
     def pause(self, *scopes: str, by: str | None = None, reason: str | None = None) -> SchedulingStatus:
         """Start nothing more of these scopes until `resume`, also after a restart. Otherwise as `set_quota`.
@@ -223,7 +224,7 @@ class Operations:
 
         What a crash leaves behind: after the return, nothing of it. Before, it may be in the archive: ask again.
         """
-        run_id, number, unknown = run if isinstance(run, str) else run.run_id, None, None
+        run_id, number, unknown = id_of_run(run), None, None
         try:
             number = self._answer_to(("forget", {"run": run_id}))["no"]
         except UnknownRun as refused:
@@ -275,7 +276,7 @@ class Operations:
         return count
 
     def _answer_to(self, request: Request) -> Any:
-        return self._client.answer_of(self._client.ask(*request))
+        return answer_or_past(self._client, self._client.ask(*request), request)
 
 
 def still_there(held: int, scopes: tuple[str, ...], timeout: float | None) -> str:

@@ -7,12 +7,12 @@ so that classes of the user are imported in the caller's thread and a result nob
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.protocol.errors import MainspringError, ProtocolError, TaskFailed
 from actors.protocol.states import NodeState, RunState
 from actors.protocol.words import counted
-from runtime.host.pending import ERROR, FAILED, VALUE, WIRE, Pending
+from runtime.host.pending import ENDED, ERROR, FAILED, VALUE, WIRE, Pending
 from runtime.host.submissions import fresh
 from runtime.mail.codec import Codec
 from runtime.mail.failure import exception_of
@@ -20,6 +20,8 @@ from runtime.views import Counts, ResultRow
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
+
+_SKIPPED: Final = NodeState.SKIPPED.name.lower()
 
 
 def value_of(cell: Pending, client: EngineClient, run_id: str) -> Any:
@@ -35,6 +37,18 @@ def value_of(cell: Pending, client: EngineClient, run_id: str) -> Any:
     if cell._state == WIRE:
         return _decoded(cell, client)
     raise error_of_cell(cell, client, run_id)
+
+
+def end_of(cell: Pending, client: EngineClient, run_id: str) -> RunState:
+    """How the task of a settled cell ended, as the run that it is. Raises what was said instead of an end."""
+    if cell._state in (VALUE, WIRE):
+        return RunState.SUCCEEDED
+    if cell._state == ENDED:
+        return RunState(cell._value[2])
+    if cell._state != FAILED:
+        raise error_of_cell(cell, client, run_id)
+    state = str(cell._value[0])
+    return RunState.SUCCEEDED if state == _SKIPPED else RunState(state)
 
 
 def error_of_cell(cell: Pending, client: EngineClient, run_id: str) -> MainspringError:

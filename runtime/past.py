@@ -33,11 +33,13 @@ class Past:
     Args:
         state_dir: The state folder.
         rule: How long archived runs stay; None: there is no archive, unless one is left from before.
+        owed: Whether there is something that the next engine with an archive puts there.
     """
 
-    def __init__(self, state_dir: str, rule: ArchiveRule | None) -> None:
+    def __init__(self, state_dir: str, rule: ArchiveRule | None, owed: Callable[[], bool] = lambda: False) -> None:
         self._state_dir = state_dir
         self._rule = rule
+        self._owed = owed
         self._runs: PastRuns | None = None
         self._lock = threading.Lock()
 
@@ -84,13 +86,15 @@ class Past:
             yield page
 
     def _may_be_there(self) -> bool:
-        return self._rule is not None or os.path.exists(os.path.join(self._state_dir, ARCHIVE_NAME))
+        known = self._rule is not None or os.path.exists(os.path.join(self._state_dir, ARCHIVE_NAME))
+        return known or self._owed()
 
     def _opened(self) -> PastRuns:
         if self._runs is None:
-            from runtime.storage.past_runs import PastRuns  # lazy: most programs never ask for it
+            from runtime.storage.past_runs import FOR_EVER, PastRuns  # lazy: most programs never ask for it
 
-            self._runs = PastRuns(self._state_dir, self._rule)
+            assumed = self._rule is None and self._owed()
+            self._runs = PastRuns(self._state_dir, FOR_EVER if assumed else self._rule, assumed=assumed)
         return self._runs
 
 

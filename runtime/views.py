@@ -113,6 +113,7 @@ class RunStatus:
 class NodeStatus:
     """A node at one moment. `attempts` counts those that were started, `worker_pid` is that of the latest.
 
+    `started_ns` and `ended_ns` are of the latest attempt; what ended before any (cancelled, expired) has no start.
     A node that is LEASED is held by the worker of this pid: it runs there if it has `started_ns`, else it waits there.
     """
 

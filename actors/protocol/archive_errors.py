@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.protocol.errors import CallerError, EnvironmentFault
+from actors.protocol.errors import CallerError, EnvironmentFault, UnknownRun
 
 
 class RunNotEnded(CallerError):
@@ -10,6 +10,13 @@ class RunNotEnded(CallerError):
 
     code = "MS127"
     hint = "wait for the end of the run, or cancel it, then ask again"
+
+
+class RunArchived(UnknownRun):
+    """The run is in the archive only: it can be read, but nothing can be done with it."""
+
+    code = "MS135"
+    hint = "submit it again, or export it (--archived) and import it into another folder, where it can go again"
 
 
 class ArchiveUnusable(EnvironmentFault):

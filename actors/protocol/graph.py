@@ -178,30 +178,48 @@ def decode(data: bytes | memoryview) -> tuple[dict[str, Any], GraphColumns]:
     return ended(decode_slices(data))
 
 
+def decode_lean(data: bytes | memoryview) -> tuple[dict[str, Any], GraphColumns]:
+    """As `decode`, without items, and without a look at edges: who follows some has them checked (`check_edges`) and
+    works out the beginning before that.
+    """
+    try:
+        header, found = ended(_read(memoryview(data), without="items"))
+        columns = _columns(header, found)
+        ended(_check_nodes(columns, len(header.get("kinds", ()))))
+    except (struct.error, KeyError, ValueError, TypeError) as broken:
+        raise ProtocolError(f"graph container is malformed: {broken!r}") from broken
+    return header, columns
+
+
 def decode_slices(data: bytes | memoryview) -> Generator[None, None, tuple[dict[str, Any], GraphColumns]]:
     """Slices that end with header and columns, the beginning of a run among them. Raises as `decode` does."""
     try:
         header, found = yield from _read(memoryview(data))
-        columns = GraphColumns(
-            header["size"],
-            found["deps_off"],
-            found["deps"],
-            found.get("after_off"),
-            found.get("after"),
-            found["succ_off"],
-            found["succ"],
-            found.get("kind_of"),
-            found.get("items"),
-            found["ids"],
-        )
-        yield from _check(columns, len(header.get("kinds", ())))
+        columns = _columns(header, found)
+        yield from check_edges(columns)
+        yield from _check_nodes(columns, len(header.get("kinds", ())))
         columns.beginning = yield from columns.begin()
     except (struct.error, KeyError, ValueError, TypeError) as broken:
         raise ProtocolError(f"graph container is malformed: {broken!r}") from broken
     return header, columns
 
 
-def _read(view: memoryview) -> Generator[None, None, tuple[dict[str, Any], dict[str, Any]]]:
+def _columns(header: dict[str, Any], found: dict[str, Any]) -> GraphColumns:
+    return GraphColumns(
+        header["size"],
+        found["deps_off"],
+        found["deps"],
+        found.get("after_off"),
+        found.get("after"),
+        found["succ_off"],
+        found["succ"],
+        found.get("kind_of"),
+        found.get("items"),
+        found["ids"],
+    )
+
+
+def _read(view: memoryview, without: str = "") -> Generator[None, None, tuple[dict[str, Any], dict[str, Any]]]:
     (length,) = _LENGTH.unpack_from(view)
     header = orjson.loads(view[4 : 4 + length])
     if header["version"] > CONTAINER_VERSION:
@@ -212,6 +230,8 @@ def _read(view: memoryview) -> Generator[None, None, tuple[dict[str, Any], dict[
     for name, count in header["columns"].items():
         raw = view[at : at + count]
         at += count
+        if name == without:
+            continue
         if name not in _TEXTS:
             found[name] = yield from _numbers(raw)
             continue
@@ -258,7 +278,8 @@ def _swapped(column: array[int]) -> array[int]:
     return copy
 
 
-def _check(columns: GraphColumns, kinds: int) -> Generator[None, None, None]:
+def check_edges(columns: GraphColumns) -> Generator[None, None, None]:
+    """Slices. Raises ProtocolError: Offsets do not fit, or an edge leads outside the graph."""
     size = columns.size
     pairs = [(columns.deps_off, columns.deps), (columns.succ_off, columns.succ)]
     if columns.after_off is not None and columns.after is not None:
@@ -267,6 +288,10 @@ def _check(columns: GraphColumns, kinds: int) -> Generator[None, None, None]:
         if len(offsets) != size + 1 or offsets[0] != 0 or offsets[-1] != len(values):
             raise ProtocolError("graph container: offsets do not fit their column")
         yield from _below(values, size, "an edge leads outside the graph")
+
+
+def _check_nodes(columns: GraphColumns, kinds: int) -> Generator[None, None, None]:
+    size = columns.size
     if columns.kind_of is not None:
         if len(columns.kind_of) != size:
             raise ProtocolError("graph container: kind column has a wrong length")

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing.pool import Pool
 
-from runtime.bench.figures import BenchError
+from runtime.bench.figures import BenchError, Sample
 from runtime.bench.handlers import increment
+from runtime.bench.measure import MeasuredWindow, members_with_children
 from runtime.bench.workloads.base import SECONDS_MAX, check_equal
 from runtime.bench.workloads.graphs import TaskGraph
 
@@ -43,6 +44,17 @@ def pool_of(workers: int) -> Iterator[Pool]:
         raise
     finally:
         pool.join()
+
+
+def measure_graph(workers: int, graph: TaskGraph, name: str) -> Sample:
+    """A graph by the hand-written scheduler, its results checked; the window is the run."""
+    expected = graph.expected()
+    with pool_of(workers) as pool:
+        scheduler = PoolScheduler(pool, graph)
+        with MeasuredWindow(members_with_children) as window:
+            found = scheduler.run()
+        check_equal(found, expected, name)
+        return window.sample(len(graph))
 
 
 class PoolScheduler:

@@ -66,8 +66,14 @@ LOG: Final = "log"
 ALL: Final = "all"
 
 
+def groups() -> dict[str, tuple[Scenario, ...]]:
+    """All scenarios by the name that stands for those of one group; those about speed have none: ""."""
+    first, behind = _place(MixedScenario), _place(CheckpointScenario)
+    return {"": SCENARIOS[:first], NEXT: SCENARIOS[first:behind], LOG: SCENARIOS[behind:]}
+
+
 def named(names: list[str]) -> list[Scenario]:
-    """The scenarios of these names, in the order given; for an empty list those about speed, which take under a minute.
+    """The scenarios of these names, in the order given; for an empty list those about speed, which take about a minute.
 
     Three names stand for several: "next" for those about who runs next, "log" for those about the log, "all" for all.
 
@@ -75,11 +81,10 @@ def named(names: list[str]) -> list[Scenario]:
         BenchError: A name is unknown; says which are known, and which was probably meant.
     """
     by_name = {scenario.name: scenario for scenario in SCENARIOS}
-    first, behind = _place(MixedScenario), _place(CheckpointScenario)
-    groups = {NEXT: SCENARIOS[first:behind], LOG: SCENARIOS[behind:], ALL: SCENARIOS}
+    known = {**groups(), ALL: SCENARIOS}
     if not names:
-        return list(SCENARIOS[:first])
-    names = [each for name in names for each in ([s.name for s in groups[name]] if name in groups else [name])]
+        return list(known[""])
+    names = [each for name in names for each in ([s.name for s in known[name]] if name in known else [name])]
     for name in names:
         if name not in by_name:
             close = get_close_matches(name, by_name, n=1)

@@ -104,11 +104,10 @@ def _write_json(target: str | None, document: dict[str, Any]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    known = "\n".join(f"  {scenario.name:<10} {scenario.title}" for scenario in catalogue.SCENARIOS)
     parser = argparse.ArgumentParser(
         prog="python -m runtime.bench",
         description="Measure Mainspring, alone or next to the standard library. Without arguments: all scenarios.",
-        epilog=f"scenarios:\n{known}",
+        epilog=_scenarios(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -124,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--durability",
         choices=("fsync", "os", "none"),
-        help="survive power loss, kill -9 of everything, or nothing (default: fsync; roundtrip: os)",
+        help=f"survive power loss, kill -9 of everything, or nothing (default: {_durabilities()})",
     )
     parser.add_argument(
         "--repeat",
@@ -150,6 +149,30 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run, are the results right")
     return parser
+
+
+def _scenarios() -> str:
+    """What there is, by group, and what a group is called."""
+    about = {
+        "": "scenarios about speed, which run when none is named:",
+        catalogue.NEXT: f"scenarios about who runs next; {catalogue.NEXT} stands for all of them:",
+        catalogue.LOG: f"scenarios about the log; {catalogue.LOG} stands for all of them:",
+    }
+    lines: list[str] = []
+    for group, scenarios in catalogue.groups().items():
+        lines += ["", about[group], *(f"  {scenario.name:<10} {scenario.title}" for scenario in scenarios)]
+    return "\n".join(lines[1:])
+
+
+def _durabilities() -> str:
+    """Which scenario has which by default."""
+    by_default: dict[str | None, list[str]] = {}
+    for scenario in catalogue.SCENARIOS:
+        by_default.setdefault(scenario.durability_default, []).append(scenario.name)
+    by_default.pop("fsync", None)
+    nowhere = by_default.pop(None, [])
+    some = [f"{durability}: {', '.join(names)}; " for durability, names in by_default.items()]
+    return f"{''.join(some)}else fsync" + (f"; {', '.join(nowhere)} store nothing" if nowhere else "")
 
 
 def _whole(largest: int) -> Any:

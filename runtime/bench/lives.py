@@ -29,11 +29,12 @@ WORDS: Final = "copper silver iron tin lead zinc gold nickel cobalt chromium".sp
 
 
 class Life(NamedTuple):
-    """One run: as the engine has it, as rows, and the rows that changed when it moved on last."""
+    """One run: as the engine has it, as rows, the rows that changed when it moved on last, and the nodes that ended."""
 
     run: Run
     rows: list[dict[str, Any]]
     changed: list[int]
+    ended: list[int]
 
 
 class Lives:
@@ -85,12 +86,13 @@ class Lives:
         run = Run.of_graph(no, f"run-{no}", "s", no, START_NS, self.scheduler.interned(header["kinds"]), columns)
         run.roots()
         run.tally = None
-        return Life(run, rows, [])
+        return Life(run, rows, [], [])
 
     def _advance(self, life: Life, nodes: int) -> None:
         """The next nodes end, in order, two at a time, as two workers return them."""
-        run, rows, changed = life
+        run, rows, changed, ended = life
         changed.clear()
+        ended.clear()
         done = run.size - run.open
         while nodes and done < run.size:
             row_ends = done - done % WIDTH + WIDTH  # what is in the next row waits for what is in this one
@@ -108,6 +110,7 @@ class Lives:
             for node in ready:
                 rows[node]["state"] = "ready"
             changed += [*batch, *ready]
+            ended += batch
             done, nodes = done + len(batch), nodes - len(batch)
         changed[:] = sorted(set(changed))
 

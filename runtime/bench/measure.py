@@ -85,27 +85,23 @@ def pss_bytes(pid: int) -> int:
 
     Where the system does not know PSS (macOS), the unique set size stands for it, which leaves shared pages out.
     """
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
-    except ProcessLookupError:
-        return 0
-    except OSError:
-        pass
-    return _unique_bytes(pid)
+    return _smaps_bytes(pid, b"Pss:")
 
 
 def private_bytes(pid: int) -> int:
     """Pages that a process shares with nobody; 0 when it is gone."""
+    return _smaps_bytes(pid, b"Private_")
+
+
+def _smaps_bytes(pid: int, prefix: bytes) -> int:
+    """The sum of these lines of `smaps_rollup`; 0 when the process is gone."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines()
-        return sum(int(line.split()[1]) for line in lines if line.startswith(b"Private_")) * 1024
+        return sum(int(line.split()[1]) for line in lines if line.startswith(prefix)) * 1024
     except ProcessLookupError:
         return 0
     except OSError:
-        pass
-    return _unique_bytes(pid)
+        return _unique_bytes(pid)
 
 
 def _unique_bytes(pid: int) -> int:

@@ -18,7 +18,8 @@ from runtime.cli.bridge_options import add_bridge
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
 from runtime.cli.history_options import add_history
-from runtime.cli.operations_options import add_operations, add_who, not_negative
+from runtime.cli.intermixed import IntermixedParser
+from runtime.cli.operations_options import add_event_filter, add_operations, add_who, not_negative
 from runtime.cli.query_options import add_query
 from runtime.cli.simulate_options import add_simulate
 
@@ -87,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         prog=NAME, description="A durable workflow engine inside your Python program.", epilog=EXIT_CODES
     )
     top.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=IntermixedParser)
     _add_run(commands.add_parser("run", help="run a Python file that defines a flow, or a WfFormat 1.5 JSON file"))
     for name, command, text in (
         ("status", _status, "what runs, what waits, and who owns the state folder"),
@@ -145,12 +146,7 @@ def _add_events(commands: Any) -> None:
     options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
     options.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
     options.add_argument("--since", metavar="WHERE", help="LSN, time (ISO 8601, UTC), begin or now")
-    for name, meaning in (
-        ("kind", 'kind or pattern, as "node.*" or "*.failed"'),
-        ("run", "run id or pattern"),
-        ("name", "name or pattern of task, flow or schedule"),
-    ):
-        options.add_argument(f"--{name}", metavar=name.upper(), action="append", help=f"{meaning}; may be repeated")
+    add_event_filter(options)
     options.add_argument("--limit", type=_count_of_events, metavar="N", help="end after so many events")
     options.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
     options.set_defaults(command=_events)

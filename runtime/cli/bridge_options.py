@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.cli.operations_options import not_negative, positive_count
+from runtime.cli.operations_options import add_event_filter, not_negative, positive_count
 
 if TYPE_CHECKING:
     from runtime.cli.console import Console
@@ -33,12 +33,7 @@ def add_bridge(commands: Any) -> None:
     options.add_argument(
         "--since", default="begin", metavar="WHERE", help="LSN, time, begin (default) or now, for a new one"
     )
-    for name, meaning in (
-        ("kind", 'kind or pattern, as "node.*" or "*.failed"'),
-        ("run", "run id or pattern"),
-        ("name", "name or pattern of task, flow or schedule"),
-    ):
-        options.add_argument(f"--{name}", metavar=name.upper(), action="append", help=f"{meaning}; may be repeated")
+    add_event_filter(options)
     options.add_argument("--keep", type=positive_count, metavar="N", help="events that the stream keeps, about")
     options.add_argument("--credentials", type=Path, metavar="FILE", help="NATS: the user's credentials")
     options.add_argument(

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from actors.archived import ArchiveRule
 from actors.policy.pauses import Notes, notes_of
 from actors.policy.policy import Policy
-from actors.protocol.errors import EngineUnavailable
+from actors.protocol.errors import EngineUnavailable, UnknownRun
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.host import command_socket
-from runtime.storage.folder import StateFolder
+from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 
 Ask = Callable[[str, dict[str, Any]], Any]
 """Puts a question with its arguments to an engine; returns the answer."""
@@ -50,12 +51,33 @@ def engine_of(state: Path) -> Ask:
 
     Raises:
         EngineUnavailable: There is none. StateFolderError, ...: it is no state folder.
+
+    What it asks of a run that the engine does not know any more is answered from the archive, or refused with
+    RunArchived where it would change something.
     """
     with StateFolder.open(state, create=False, owner=False) as folder:
         if folder.owner_pid() is None:
             raise EngineUnavailable(f"no engine runs on {folder.path}")
         path = folder.path
-    return lambda what, args: command_socket.ask(path, what, args)
+    return or_past(state, lambda what, args: command_socket.ask(path, what, args))
+
+
+def or_past(state: Path, ask: Ask) -> Ask:
+    """Asks this, and the archive of the folder about runs that are not known there."""
+
+    def answer(what: str, args: dict[str, Any]) -> Any:
+        try:
+            return ask(what, args)
+        except UnknownRun:
+            from runtime.past import Past  # lazy: few commands ask for such a run
+
+            rule = ArchiveRule(None) if (state / ARCHIVE_NAME).exists() else None
+            found = Past(str(state), rule).answer(what, args)
+            if found is None:
+                raise
+            return found
+
+    return answer
 
 
 def paused_lines(paused: Iterable[str], notes: Notes) -> list[str]:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from actors.archived import ArchiveRule
-from actors.protocol.errors import EngineUnavailable, UnknownRun
+from actors.protocol.errors import EngineUnavailable, MainspringError, UnknownRun
 from runtime.cli.console import Console
 from runtime.cli.control import engine_of
 from runtime.cli.exits import Exit
-from runtime.storage.folder import ARCHIVE_NAME
-from runtime.storage.past_runs import PastRuns
+from runtime.storage.past_runs import past_of
 
 
 def forget(state: Path, run: str, console: Console, *, as_json: bool = False) -> Exit:
@@ -29,17 +27,16 @@ def forget(state: Path, run: str, console: Console, *, as_json: bool = False) ->
 
     Raises:
         UnknownRun: There is no such run. RunNotEnded, MissingNode: As `Runtime.forget`.
+        EngineUnavailable: No engine runs there, and the archive does not have it.
         ArchiveUnusable, DiskFull, StateFolderError, ...: The archive cannot be changed.
     """
-    number, unknown = None, UnknownRun(f"no run {run!r} is known")
+    number: int | None = None
+    refused: MainspringError | None = None
     try:
         number = engine_of(state)("forget", {"run": run})["no"]
-    except EngineUnavailable:
-        pass
-    except UnknownRun as refused:
-        unknown = refused
-    rule = ArchiveRule(None) if (state / ARCHIVE_NAME).exists() else None
-    if not PastRuns(str(state), rule).forget(run, number):
-        raise unknown
+    except (EngineUnavailable, UnknownRun) as error:
+        refused = error
+    if not past_of(state).forget(run, number) and refused is not None:
+        raise refused
     console.say(json.dumps({"forgotten": run}) if as_json else f"forgot run {run}")
     return Exit.OK

@@ -24,7 +24,8 @@ from actors.timing import read_timing
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.cli.report import align, duration_text, time_text
-from runtime.storage.history import NOW, Look, Moment, Picture, RunPicture, difference, look
+from runtime.storage.history import Look, Picture, RunPicture, difference, look
+from runtime.storage.moments import NOW, Moment
 from runtime.views import Counts
 
 RUNS_SHOWN_MAX: Final = 50

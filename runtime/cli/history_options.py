@@ -17,7 +17,7 @@ from runtime.cli.operations_options import add_command, add_letters, positive_co
 if TYPE_CHECKING:
     from runtime.cli.console import Console
     from runtime.cli.exits import Exit
-    from runtime.storage.history import Moment
+    from runtime.storage.moments import Moment
 
 _LSN: Final = re.compile(r"\d{1,18}")
 _OF_LETTERS: Final = ("letter", "all", "handler", "kind", "tenant", "since")
@@ -50,7 +50,7 @@ def add_history(commands: Any) -> None:
 
 def moment(text: str) -> Moment:
     """An LSN, an age, a time, or "now". Raises ArgumentTypeError: it is none of them."""
-    from runtime.storage.history import NOW, Moment  # lazy: other commands start without the storage
+    from runtime.storage.moments import NOW, Moment  # lazy: other commands start without the storage
 
     if text == _NOW:
         return NOW
@@ -66,7 +66,7 @@ def moment(text: str) -> Moment:
 
 def _replay(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.history import Viewed, show_history  # lazy: each command loads what it needs
-    from runtime.storage.history import NOW
+    from runtime.storage.moments import NOW
 
     letters = [name for name in _OF_LETTERS if getattr(arguments, name)]
     times = [name for name in _OF_HISTORY if getattr(arguments, name) is not None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from actors.protocol import messages as msg
 from actors.protocol.errors import EngineUnavailable, WaitTimeout
 from actors.protocol.words import counted
 from runtime.cli.console import Console
-from runtime.cli.control import Ask, engine_of, policy_lines
+from runtime.cli.control import Ask, engine_of, or_past, policy_lines
 from runtime.cli.exits import Exit
 from runtime.cli.report import align, time_text
 from runtime.host import command_socket
@@ -28,7 +29,6 @@ from runtime.mail.codec import Codec
 from runtime.mail.failure import exception_of
 from runtime.operations import DRAIN_LOOK_MAX_S, DRAIN_LOOK_S, still_there
 from runtime.scheduling import ask_pause
-from runtime.storage.folder import StateFolder
 from runtime.storage.recovery import read_runs
 from runtime.views import ask_priority, ask_why
 
@@ -255,12 +255,17 @@ def show_why(state: Path, run: str, node: str | None, console: Console, *, as_js
 
 
 def _reader(state: Path) -> Ask:
-    """Asks that engine, or reads the log where there is none."""
-    with StateFolder.open(state, create=False, owner=False) as folder:
-        if folder.owner_pid() is not None:
-            return engine_of(state)
-    core = cast("Any", SimpleNamespace(scheduler=read_runs(state)))
-    return lambda what, args: dead.QUESTIONS[what](core, msg.Queried("", 0, what, args))
+    """Asks that engine, or reads the log where there is none, or one that is just starting or ending."""
+    from_log: list[Any] = []
+
+    def ask(what: str, args: dict[str, Any]) -> Any:
+        if not from_log:
+            with suppress(EngineUnavailable):
+                return engine_of(state)(what, args)
+            from_log.append(SimpleNamespace(scheduler=read_runs(state)))
+        return dead.QUESTIONS[what](cast("Any", from_log[0]), msg.Queried("", 0, what, args))
+
+    return or_past(state, ask)
 
 
 def _row(letter: DeadLetter) -> tuple[str, ...]:

@@ -81,6 +81,20 @@ def add_who(options: Any) -> None:
     options.add_argument("--reason", metavar="TEXT", help="why, told by `why` and `status`")
 
 
+def add_event_filter(options: Any) -> None:
+    """Which events are wanted.
+
+    Args:
+        options: The parser of a command.
+    """
+    for name, meaning in (
+        ("kind", 'kind or pattern, as "node.*" or "*.failed"'),
+        ("run", "run id or pattern"),
+        ("name", "name or pattern of task, flow or schedule"),
+    ):
+        options.add_argument(f"--{name}", metavar=name.upper(), action="append", help=f"{meaning}; may be repeated")
+
+
 def add_command(commands: Any, name: str, command: Callable[..., Exit], text: str, more: str) -> Any:
     """Add a command that asks a state folder.
 

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from actors.protocol.errors import ConfigurationError
@@ -39,7 +39,7 @@ def show_query(arguments: argparse.Namespace, console: Console) -> Exit:
         ConfigurationError: The statement cannot be read.
     """
     if arguments.sql is None:
-        console.say(columns_text())
+        console.say(_columns_json() if arguments.json else _columns_csv() if arguments.csv else columns_text())
         return Exit.OK
     sql = _standard_input() if arguments.sql == "-" else arguments.sql
     asked = SqlQuery(sql, arguments.param, arguments.at, arguments.timeout, arguments.rows)
@@ -57,10 +57,24 @@ def show_query(arguments: argparse.Namespace, console: Console) -> Exit:
 
 def columns_text() -> list[str]:
     """What the views have."""
-    rows = [("view", "column", "type", "meaning")]
-    for view, columns in (("runs", RUN_COLUMNS), ("tasks", TASK_COLUMNS)):
-        rows += [(view, column.name, column.type, column.text) for column in columns]
+    rows = _columns()
     return align(rows, left=len(rows[0]))
+
+
+def _columns() -> list[tuple[str, ...]]:
+    """A header, and a row for each column of each view."""
+    views = (("runs", RUN_COLUMNS), ("tasks", TASK_COLUMNS))
+    rows = [(view, column.name, column.type, column.text) for view, columns in views for column in columns]
+    return [("view", "column", "type", "meaning"), *rows]
+
+
+def _columns_json() -> str:
+    header, *rows = _columns()
+    return json.dumps({"columns": [dict(zip(header, row, strict=True)) for row in rows]}, indent=2)
+
+
+def _columns_csv() -> str:
+    return _csv(_columns())
 
 
 def json_text(found: QueryRows) -> str:
@@ -71,10 +85,12 @@ def json_text(found: QueryRows) -> str:
 
 def csv_text(found: QueryRows) -> str:
     """The answer as CSV with a header: a NULL is an empty field, bytes are hexadecimal."""
+    return _csv([found.columns, *(tuple(map(_plain, row)) for row in found)])
+
+
+def _csv(rows: Iterable[Sequence[Any]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(found.columns)
-    writer.writerows(map(_plain, row) for row in found)
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().removesuffix("\n")
 
 

@@ -66,7 +66,7 @@ def schedule_lines(schedules: list[ScheduleStatus], pid: int | None) -> list[str
     """The schedules as text."""
     if not schedules:
         return ["no schedules"]
-    header = ("schedule", "when", "runs", "next", "then", "last due", "it", "runs so far")
+    header = ("schedule", "when", "runs", "starts next", "then due", "last due", "it", "runs so far")
     lines = align([header, *map(_row, schedules)], left=7)
     for schedule in schedules:
         passed, last = schedule.passed_due, schedule.last_due
@@ -83,12 +83,14 @@ def schedule_lines(schedules: list[ScheduleStatus], pid: int | None) -> list[str
 
 def _row(schedule: ScheduleStatus) -> tuple[str, ...]:
     when = f"every {schedule.every:g} s" if schedule.cron is None else f"{schedule.cron} {schedule.zone}"
+    if schedule.jitter:
+        when += f" + up to {schedule.jitter:g} s"
     times = schedule.upcoming(UPCOMING)
     return (
         schedule.name,
         when,
         schedule.handler,
-        "paused" if schedule.paused else _text(times[0] if times else None),
+        "paused" if schedule.paused else _text(schedule.next_start),
         ", ".join(_text(later) for later in times[1:]) or "–",
         _text(schedule.last_due),
         schedule.last_state or "–",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from actors.protocol.errors import ConfigurationError, StateFolderError
+from actors.protocol.records import LSN_FIRST
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
@@ -77,9 +78,9 @@ def not_known(recording: Recording, simulation: Simulation) -> list[str]:
         )
     for name in sorted(recording.inferred):
         data = recording.node_types[name]
-        found.append(
-            f"how many workers {name!r} had: openings did not log that yet; {data['workers_max']:,} of them had work"
-        )
+        cut = recording.first_lsn > LSN_FIRST
+        why = "the opening that says it was cut from the log" if cut else "openings did not log that yet"
+        found.append(f"how many workers {name!r} had: {why}; {data['workers_max']:,} of them had work")
     if recording.first_lsn > 1:
         found.append(f"what was before LSN {recording.first_lsn:,}: the log has been cut there")
     if recording.down_ns:

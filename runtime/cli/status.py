@@ -26,6 +26,8 @@ from runtime.views import Counts
 RUNS_SHOWN_MAX: Final = 50
 """Runs in the table, unfinished ones and then the latest; `--json` has all."""
 RUNNING: Final = "running"
+HELD: Final = "held"
+"""What workers hold: it runs there, or is next to run."""
 PAUSED: Final = "paused"
 """Shown of a run of which all that is ready waits for the end of a pause."""
 
@@ -69,9 +71,14 @@ def _with_row(run: dict[str, Any], board: BoardReader) -> dict[str, Any]:
 
 
 def status_json(summary: Mapping[str, Any]) -> str:
-    """The summary as one JSON object: each run's `counts` by the names of the states."""
-    runs = [{**run, "counts": Counts(*run["counts"])._asdict()} for run in summary["runs"]]
+    """The summary as one JSON object: each run's `counts` by the names of the states; of one that is `live`, `held` are
+    those that workers hold, in the place of `running`: which of them run, memory does not tell."""
+    runs = [{**run, "counts": _named(Counts(*run["counts"]), live=bool(run.get("live")))} for run in summary["runs"]]
     return json.dumps({**summary, "runs": runs}, indent=2, default=str)
+
+
+def _named(counts: Counts, *, live: bool) -> dict[str, int]:
+    return {HELD if live and name == RUNNING else name: count for name, count in counts._asdict().items()}
 
 
 def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
@@ -82,14 +89,14 @@ def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
     lines = [
         f"state folder   {state.absolute()}",
         f"engine         {f'process {pid} has it open' if pid else 'none is running'}",
-        f"durability     {summary.get('durability') or 'not known'}",
+        f"durability     {summary.get('durability') or _unset(summary)}",
         *log_lines(summary.get("log") or {}),
         f"runs           {len(open_runs):,} unfinished, {len(runs) - len(open_runs):,} finished",
     ]
     if open_runs and not pid:
         lines.append("               they go on when the folder is opened again")
     elif any(not run.get("live") for run in open_runs):
-        which = "" if not any(run.get("live") for run in open_runs) else " where running is not known"
+        which = "" if not any(run.get("live") for run in open_runs) else " where held is not known"
         lines.append(f"               what runs now counts as ready{which}: the log tells of ends, not of starts")
     if paused := summary.get("paused"):
         notes = {scope: PauseNote(**note) for scope, note in (summary.get("pauses") or {}).items()}
@@ -99,8 +106,8 @@ def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
     ended = [run for run in runs if run["state"] != RUNNING]
     shown = [*open_runs, *ended][:RUNS_SHOWN_MAX]
     live = any(run.get("live") for run in shown)
-    running = ("running",) if live else ()
-    header = ("run", "flow", "state", "nodes", "done", "failed", *running, "ready", "pending", "submitted", "took")
+    held = (HELD,) if live else ()
+    header = ("run", "flow", "state", "nodes", "done", "failed", *held, "ready", "pending", "submitted", "took")
     lines += ["", *align([header, *(_row(run, live=live) for run in shown)], left=3)]
     lines += [f"{run['run_id']}: {run['progress']}" for run in shown if run.get("progress")]
     if len(runs) > len(shown):
@@ -108,15 +115,25 @@ def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _unset(summary: Mapping[str, Any]) -> str:
+    """Why no engine says what an acknowledgement survives."""
+    return "not known" if summary.get("opened", True) else "as the first engine that opens it says; none has yet"
+
+
 def log_lines(log: Mapping[str, Any]) -> list[str]:
     """The state of the log on one line."""
     if not log:
         return []
     size = bytes_text(log["bytes"])
-    text = f"{counted(log['records'], 'record')} in {counted(log['segments'], 'segment')}, {size}"
+    text = f"{counted(log['records'], 'record')} in {segments_text(log['segments'], log['shards'])}, {size}"
     if log.get("bytes_cut"):
         text += f"; at its end {counted(log['bytes_cut'], 'byte')} that nobody was told of"
     return [f"log            {text}"]
+
+
+def segments_text(segments: int, shards: int) -> str:
+    """In how many pieces a log lies."""
+    return counted(segments, "segment") + (f" of {shards} shards" if shards > 1 else "")
 
 
 def bytes_text(size: int) -> str:

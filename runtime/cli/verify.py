@@ -13,6 +13,7 @@ from typing import Final
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
+from runtime.cli.status import segments_text
 from runtime.storage.contents import Contents, check_contents
 from runtime.storage.rescue import RescueReport, rescue
 from runtime.storage.verify import VerifyReport, verify
@@ -55,14 +56,14 @@ def verify_lines(report: VerifyReport, contents: Contents, archive: ArchiveFindi
     lines = [
         f"state folder   {report.path}",
         f"created        {report.created}, {report.uuid}",
-        f"log            {counted(log.records, 'record')} in {counted(len(log.segments), 'segment')}",
+        f"log            {counted(log.records, 'record')} in {segments_text(len(log.segments), report.log_shards)}",
     ]
     if report.record_types:
         kinds = ", ".join(f"{count:,} {name.lower()}" for name, count in report.record_types.items())
         lines.append(f"records        {kinds}")
     lines += [f"runs           {_runs(contents)}", f"blobs          {_blobs(contents)}"]
     if archive.runs:
-        lines.append(f"archive        {counted(archive.runs, 'run')} of {counted(archive.nodes, 'node')}")
+        lines.append(f"archive        {_archived(archive)}")
     lines += [f"note           {note}" for note in (*report.notes, *contents.notes, *archive.notes)]
     lines += [f"problem        {problem}" for problem in (*report.problems, *contents.problems, *archive.problems)]
     if report.sound and not contents.problems:
@@ -80,7 +81,9 @@ def opens(report: VerifyReport, contents: Contents) -> bool:
 def rescue_lines(rescued: RescueReport) -> list[str]:
     """What was salvaged, as text."""
     copied = f"{counted(rescued.blobs_copied, 'blob')} of {counted(rescued.bytes_copied, 'byte')}"
-    return [f"salvaged into {rescued.target}: {_runs(rescued.contents)}, {copied}"]
+    archived = f"; {counted(rescued.archived, 'archived run')}" if rescued.archived or rescued.archived_lost else ""
+    lost = f", {rescued.archived_lost:,} lost" if rescued.archived_lost else ""
+    return [f"salvaged into {rescued.target}: {_runs(rescued.contents)}, {copied}{archived}{lost}"]
 
 
 def _runs(contents: Contents) -> str:
@@ -91,6 +94,13 @@ def _runs(contents: Contents) -> str:
 def _blobs(contents: Contents) -> str:
     bad = ((len(contents.blobs_missing), "missing"), (len(contents.blobs_damaged), "damaged"))
     return ", ".join([f"{contents.blobs_referred:,} referred to", *(f"{n:,} {what}" for n, what in bad if n)])
+
+
+def _archived(archive: ArchiveFinding) -> str:
+    text = f"{counted(archive.runs, 'run')} of {counted(archive.nodes, 'node')}"
+    if archive.submissions != archive.runs:
+        text += f", {counted(archive.submissions, 'submission')}"
+    return text + (f"; {archive.waiting:,} of them come with the next checkpoint" if archive.waiting else "")
 
 
 def _kept(contents: Contents) -> str:

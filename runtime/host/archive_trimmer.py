@@ -14,7 +14,7 @@ import time
 from typing import Any, Final
 
 from actors.archived import ArchiveRule
-from runtime.host.errand_main import do_errand
+from runtime.host.one_shot_main import run_one_shot
 from runtime.storage.archive import ArchiveFile
 from runtime.storage.archive_trim import Trimmer
 from runtime.storage.folder import StateFolder
@@ -27,7 +27,7 @@ RUN_S: Final = 60.0
 
 def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
     """Trim, say so, and return."""
-    do_errand("ms-archive", fds[0], lambda: _trim(config))
+    run_one_shot("ms-archive", fds[0], lambda: _trim(config))
 
 
 def _trim(config: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 from actors.archived import ArchiveRule
-from runtime.host.errand_main import do_errand
+from runtime.host.one_shot_main import run_one_shot
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
@@ -24,7 +24,7 @@ from runtime.storage.take import take_checkpoint
 def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
     """Take a checkpoint, say so, and return."""
     gc.disable()  # it makes no cycles, and ends soon
-    do_errand("ms-checkpointer", fds[0], lambda: take(config))
+    run_one_shot("ms-checkpointer", fds[0], lambda: take(config))
 
 
 def take(config: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The engine's side of checkpoints and of the archive that they fill: starts the processes that take the one and trim
 the other, and tells the core how a checkpoint went.
 
-Files of runs that were let go of leave when a checkpoint has passed them (`leaving_files`).
+Files of runs that were let go of are reclaimed when a checkpoint has passed them (`blob_reclaimer`).
 
 Concurrency: the loop's thread.
 """
@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from actors.protocol import log_messages as log
 from actors.trimming import Trimming
-from runtime.host.errand import Errand
+from runtime.host.blob_reclaimer import BlobReclaimer
 from runtime.host.launch import WorkerStarter
-from runtime.host.leaving_files import LeavingFiles
+from runtime.host.one_shot import OneShotProcess
 
 CHECKPOINTER: Final = 0
 """In the place of a worker's number."""
@@ -33,7 +33,7 @@ class Checkpointing:
         state_dir: The state folder.
         starter: Asks the spawner.
         deliver: Takes the events.
-        leaving: Is told of checkpoints; knows whether there is an archive.
+        reclaimer: Is told of checkpoints; knows whether there is an archive.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class Checkpointing:
         state_dir: str,
         starter: WorkerStarter,
         deliver: Callable[[Any], None],
-        leaving: LeavingFiles,
+        reclaimer: BlobReclaimer,
     ) -> None:
         self._state_dir = state_dir
         self._deliver = deliver
-        self._rule = leaving.rule
-        self._loop = None if leaving.rule is None else leaving.loop
-        self._leaving = leaving
-        self._taking = Errand(CHECKPOINTER, ENTRY, starter, self._taken)
-        self._trimming = Errand(TRIMMER, TRIM_ENTRY, starter, self._trimmed)
+        self._rule = reclaimer.rule
+        self._loop = None if reclaimer.rule is None else reclaimer.loop
+        self._reclaimer = reclaimer
+        self._taking = OneShotProcess(CHECKPOINTER, ENTRY, starter, self._taken)
+        self._trimming = OneShotProcess(TRIMMER, TRIM_ENTRY, starter, self._trimmed)
         self._timer: asyncio.TimerHandle | None = None
         self._plan = Trimming()
         self.archive: dict[str, Any] = {"running": False, "runs_deleted": 0, "trouble": ""}
@@ -85,7 +85,7 @@ class Checkpointing:
         if "lsn" not in said:
             self._deliver(log.CheckpointFailed(said["failed"]))
             return
-        self._leaving.passed(said["lsn"])
+        self._reclaimer.passed(said["lsn"])
         if self._loop is not None:
             self._plan.due(time.monotonic_ns(), _in_ns(said.get("due_ns")))
             self._set_timer()

@@ -162,8 +162,8 @@ def _live(role: str, worker: int, parent: int, body: Callable[[], None], close: 
         gc.enable()
         body()
         status = 0
-    except SystemExit as leaving:
-        status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except SystemExit as exiting:
+        status = exiting.code if isinstance(exiting.code, int) else int(exiting.code is not None)
     except BaseException:
         traceback.print_exc()
     finally:

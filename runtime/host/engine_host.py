@@ -27,11 +27,11 @@ from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from runtime.host import decode
+from runtime.host.blob_reclaimer import BlobReclaimer
 from runtime.host.checkpointing import Checkpointing
 from runtime.host.clock import WallClock
 from runtime.host.face_mail import FaceMail
 from runtime.host.launch import WorkerStarter
-from runtime.host.leaving_files import LeavingFiles
 from runtime.host.linger import LINGER_NS, linger
 from runtime.host.log_thread import LogThread
 from runtime.host.machine_look import MachineLook
@@ -39,7 +39,7 @@ from runtime.host.observe import described, is_stopped, observed, running
 from runtime.host.output import open_output_pipe
 from runtime.host.outputs import Outputs
 from runtime.host.post import Post, WorkerPost
-from runtime.host.showing import Showing
+from runtime.host.progress_publisher import ProgressPublisher
 from runtime.host.teller import Teller
 from runtime.mail.blobs import BlobStore
 from runtime.mail.lease_table import LeaseTable
@@ -66,11 +66,11 @@ class EngineHost:
         worker_config: dict[str, Any],
         recovery: dict[str, Any],
         state_dir: str,
-        leaving: LeavingFiles,
+        reclaimer: BlobReclaimer,
     ) -> None:
         self.loop = loop
         self.core = core
-        self.showing = Showing(core, lambda due_ns: self._wake_at(fx.WakeAt(due_ns)))
+        self.progress = ProgressPublisher(core, lambda due_ns: self._wake_at(fx.WakeAt(due_ns)))
         self.stopped = loop.create_future()
         self.turns, self._cores = 0, cores()
         self._clock, self._machine = WallClock(), MachineLook()
@@ -78,7 +78,7 @@ class EngineHost:
         self._mail = FaceMail(self._face, blobs.open)
         self._starter = starter
         self._log = log_of(self._log_said)
-        self._checkpointing = Checkpointing(state_dir, starter, self._happened, leaving)
+        self._checkpointing = Checkpointing(state_dir, starter, self._happened, reclaimer)
         core.facts["archive"] = self._checkpointing.archive
         self._node_types = {n["name"]: n for n in node_types}
         self._worker_config = worker_config
@@ -90,7 +90,7 @@ class EngineHost:
         self._wake_ns = self._timer_ns = self._stopped_looked_ns = self._armed_ns = self._told_lsn = self._told_said = 0
         self._outputs = Outputs(core, self._workers)
         self.teller = Teller(self._face, recovery)
-        self._leaving = leaving
+        self._reclaimer = reclaimer
         self._refused: tuple[str, str] | None = None
         loop.add_reader(face.fileno(), self._bell, face)
         loop.add_reader(starter.fileno(), self._starter_said)
@@ -104,7 +104,7 @@ class EngineHost:
     def close(self) -> None:
         """Flush the log and release everything but the face's link, in which there may be last words to be said."""
         self._log.close()
-        self.showing.close()
+        self.progress.close()
         self._checkpointing.close()
         for post in self._workers.values():
             post.close()
@@ -149,7 +149,7 @@ class EngineHost:
         if events or self.core.unfinished:
             self._carry_out(self.core.advance(events, now, self._clock.wall_ns(now)))
             self._send_leases()  # workers begin while the rest is logged and told
-            self._carry_out(self.showing.before(self.core.commit()))
+            self._carry_out(self.progress.before(self.core.commit()))
         for peer in (*self._workers.values(), self._face):
             if peer.backlog_bytes:
                 peer.flush()
@@ -158,7 +158,7 @@ class EngineHost:
             self._told_lsn = self.core.persister.durable_lsn
         self._mail.listen(intake_open=self.core.intake_open)
         more = self._events or self._mail.unfinished or self.core.unfinished or self._must_say_told()
-        if self.showing.turn(now) or more or self._lingered() or self.showing.turn(now, idle=True) or not self._arm():
+        if self.progress.turn(now) or more or self._lingered() or self.progress.turn(now, idle=True) or not self._arm():
             return True
         self._armed_ns = time.monotonic_ns()
         if not (ORDERED_MACHINE or self._recheck_planned):
@@ -333,8 +333,8 @@ class EngineHost:
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Sequence[Any]) -> None:
-        if self.showing.held:
-            self.showing.flush()
+        if self.progress.held:
+            self.progress.flush()
         for effect in effects:
             self._does[type(effect)](self, effect)
         self.teller.send()
@@ -389,7 +389,7 @@ class EngineHost:
         fx.Revoke: _revoke,
         fx.DrainWorker: _say,
         fx.SignalWorker: _signal_worker,
-        fx.ForgetRun: lambda self, effect: self._leaving.add(effect.run_key, self.core.scheduler.lsn),
+        fx.ForgetRun: lambda self, effect: self._reclaimer.add(effect.run_key, self.core.scheduler.lsn),
         fx.Announce: lambda self, effect: self.teller.announce(effect.code, effect.text),
         fx.Scaled: lambda self, effect: self.teller.scaled(effect),
         fx.Refuse: _refuse,

@@ -21,6 +21,7 @@ from typing import Any, Final
 import orjson
 import uvloop
 
+from actors import owed
 from actors.checkpoints import Checkpoints
 from actors.core import EngineCore
 from actors.once import folders
@@ -31,24 +32,24 @@ from actors.replay import Replay
 from actors.run import Run
 from actors.scheduler import Scheduler
 from runtime.errors import error_to_wire
-from runtime.host import leftovers
+from runtime.host import leftovers, owed_files
+from runtime.host.blob_reclaimer import BlobReclaimer, Reclaimable
 from runtime.host.calendar import ZoneCalendar
 from runtime.host.command_desk import CommandDesk
 from runtime.host.engine_host import EngineHost
 from runtime.host.launch import WorkerStarter
-from runtime.host.leaving_files import Leaving, LeavingFiles
 from runtime.host.log_thread import LogThread
 from runtime.host.refusals import is_refusal, unavailable
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import Link, LinkEnds
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
-from runtime.storage.folder import StateFolder
+from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 from runtime.storage.openings import Opening, note_opening
 from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import resume
 from runtime.storage.salvage import mend_log
-from runtime.storage.sharded_wal import LogWriting, open_log
+from runtime.storage.wal import LogWriter
 
 GC_THRESHOLD: Final = (10_000, 2, 10_000)
 """Collections look at young objects only, and at few: 40,000 take 1.6 ms, the million items of a graph 100. Old ones
@@ -93,29 +94,24 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         blobs = BlobStore(folder.blobs_path, config["durability"] == "fsync")
         node_types = config["node_types"]
         names = [n["name"] for n in node_types]
-        scheduler = Scheduler(
-            names,
-            missing_handler=config.get("missing_handler", "park"),
-            retention=config["retention"],
-            policy=config.get("policy"),
-        )
-        scheduler.schedules.calendar = ZoneCalendar()
+        scheduler = _scheduler(config, names)
         replay = Replay(scheduler, blobs.open)
         least, archive = config.get("checkpoint_bytes"), config.get("archive")
-        let_go: list[Leaving] = []
-        if archive is not None:
-            replay.let_go = partial(_wait, replay, let_go, time.time_ns())
+        let_go: list[Reclaimable] = []
+        replay.let_go = partial(_wait, replay, let_go, time.time_ns())
         report, writer = _recover(folder, replay, bool(config.get("salvage")), least or limits.SEGMENT_BYTES)
-        segments = [(info.no, info.first_lsn) for info in writer.segments()]
-        closed = tuple((info.last_lsn, info.bytes) for info in report.segments[:-1])
-        checkpoints = Checkpoints(least, replay.loaded_lsn, closed, archives=archive is not None)
-        persister = Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints)
+        archives = archive is not None
+        owed_below = owed_files.owed_below(folder, replay, archives=archives, checkpoints=least is not None)
+        let_go[:] = owed_files.still_owed(let_go, owed_below)
+        stay = frozenset() if archives else owed_files.names_owed(replay, blobs, owed_below)
+        owes = archives or bool(let_go) or owed_files.knows_owed(replay, owed_below)
+        persister = _persister(config, replay, report, writer, owes=owes)
         opened = {"pid": os.getpid(), "durability": config["durability"], "node_types": node_types}
-        opened["policy"] = config.get("policy")
+        opened |= {"policy": config.get("policy"), **owed.said(archives, owed_below)}
         found, effects = _begin(folder, replay, report.next_lsn, opened)
         _sweep(scheduler, blobs, let_go, removes=config.get("sweeps", True))
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
-        recovery = {**found, **_summary(report), "checkpoint_lsn": replay.loaded_lsn}
+        recovery = {**found, **_summary(report, replay.loaded_lsn), **_archive(folder, archives, owes)}
         fsync, main = config["durability"] == "fsync", config.get("main")
         worker_config = {"blobs": folder.blobs_path, "fsync": fsync, "node_type_names": names, "main": main}
         _settle_memory()
@@ -125,12 +121,12 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         def log_of(deliver: Callable[[Any], None]) -> LogThread:
             return LogThread(writer, deliver, partial(kept_for_readers, folder.path))
 
-        leaving = LeavingFiles(loop, blobs, rule=archive, waiting=let_go)
+        reclaimer = BlobReclaimer(loop, blobs, rule=archive, waiting=let_go, stay=stay)
         host = EngineHost(
-            loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path, leaving
+            loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path, reclaimer
         )
         loop.set_exception_handler(partial(_fail, host))
-        host.showing.begin(board)
+        host.progress.begin(board)
         desk = CommandDesk(loop, folder.path, host.take_event, host.teller, core.persister)
         try:
             host.begin(effects)
@@ -146,6 +142,29 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
     return 0
 
 
+def _scheduler(config: dict[str, Any], names: list[str]) -> Scheduler:
+    """A fresh one, with the program's settings."""
+    scheduler = Scheduler(
+        names,
+        missing_handler=config.get("missing_handler", "park"),
+        retention=config["retention"],
+        policy=config.get("policy"),
+    )
+    scheduler.schedules.calendar = ZoneCalendar()
+    return scheduler
+
+
+def _persister(
+    config: dict[str, Any], replay: Replay, report: RecoveryReport, writer: LogWriter, *, owes: bool
+) -> Persister:
+    """Of the log that was read; `owes`: an archive is made of it."""
+    segments = [(info.no, info.first_lsn) for info in writer.segments()]
+    closed = tuple((info.last_lsn, info.bytes) for info in report.segments[:-1])
+    active_bytes = report.segments[-1].bytes if report.segments else 0
+    checkpoints = Checkpoints(config.get("checkpoint_bytes"), replay.loaded_lsn, closed, archives=owes)
+    return Persister(config["durability"], report.next_lsn, segments, limits.COMMIT_DELAY_NS, checkpoints, active_bytes)
+
+
 def _begin(folder: StateFolder, replay: Replay, lsn: int, opened: dict[str, Any]) -> tuple[dict[str, int], list[Any]]:
     """End the replay: what was found, and the effects to carry out, the first of which is the record with this LSN."""
     opening = Opening(lsn, time.monotonic_ns(), time.time_ns())
@@ -153,20 +172,20 @@ def _begin(folder: StateFolder, replay: Replay, lsn: int, opened: dict[str, Any]
     return replay.finish(opening.now_ns, opening.wall_ns, opened, lsn)
 
 
-def _sweep(scheduler: Scheduler, blobs: BlobStore, let_go: list[Leaving], *, removes: bool) -> None:
+def _sweep(scheduler: Scheduler, blobs: BlobStore, let_go: list[Reclaimable], *, removes: bool) -> None:
     """Remove files that no run has; where `removes` is false there may be submissions, of a program that goes on, with
     files of which we do not know yet. Of what was let go of, the files stay whose id was used again."""
     runs = (*scheduler.book.live.values(), *scheduler.book.finished.values())
     known = {name for run in runs for name in folders(run)}
-    let_go[:] = [leaving for leaving in let_go if leaving.run_key not in known]
+    let_go[:] = [entry for entry in let_go if entry.run_key not in known]
     if removes:
-        known |= {leaving.run_key for leaving in let_go}
+        known |= {entry.run_key for entry in let_go}
         blobs.sweep(known.__contains__)
 
 
-def _wait(replay: Replay, let_go: list[Leaving], now_ns: int, run: Run, ended_ns: int | None) -> None:
+def _wait(replay: Replay, let_go: list[Reclaimable], now_ns: int, run: Run, ended_ns: int | None) -> None:
     """The files of this run stay until a checkpoint has passed it."""
-    let_go += [Leaving(replay.scheduler.lsn, name, now_ns) for name in folders(run)]
+    let_go += [Reclaimable(replay.scheduler.lsn, name, now_ns, run.no) for name in folders(run)]
 
 
 def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -175,10 +194,22 @@ def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, 
         host.stopped.set_exception(context.get("exception") or InternalError(str(context.get("message"))))
 
 
-def _summary(report: RecoveryReport) -> dict[str, Any]:
+def _summary(report: RecoveryReport, checkpoint_lsn: int) -> dict[str, Any]:
     """What the face shows of the log that was read."""
     facts = {"bytes_cut": report.bytes_cut, "records_cut": report.records_cut, "known_gaps": report.known_gaps}
-    return {**facts, "mended": bool(report.mended), "clean": report.clean}
+    return {**facts, "mended": bool(report.mended), "clean": report.clean, "checkpoint_lsn": checkpoint_lsn}
+
+
+def _archive(folder: StateFolder, archives: bool, owes: bool) -> dict[str, Any]:
+    """What the face shows of the archive: that it had to be set aside, or that there will be one again."""
+    if not archives:
+        return {"archive_owed": True} if owes else {}
+    if not os.path.exists(os.path.join(folder.path, ARCHIVE_NAME)):
+        return {}
+    from runtime.storage.archiving import set_aside_damaged  # lazy: most starts find no archive
+
+    trouble = set_aside_damaged(folder)
+    return {"archive_set_aside": trouble} if trouble else {}
 
 
 def _settle_memory() -> None:
@@ -191,7 +222,7 @@ def _settle_memory() -> None:
 
 def _recover(
     folder: StateFolder, replay: Replay, salvage: bool, segment_bytes: int
-) -> tuple[RecoveryReport, LogWriting]:
+) -> tuple[RecoveryReport, LogWriter]:
     files = DiskFiles()
     gc.disable()
     try:
@@ -200,4 +231,4 @@ def _recover(
         gc.enable()
     if report.gaps:
         report = mend_log(folder.log, files, report)
-    return report, open_log(folder.log, files, report, segment_bytes=min(segment_bytes, limits.SEGMENT_BYTES))
+    return report, LogWriter(folder.log, files, report, segment_bytes=min(segment_bytes, limits.SEGMENT_BYTES))

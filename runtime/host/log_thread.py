@@ -18,7 +18,7 @@ from actors.protocol import log_messages as log
 from actors.protocol.errors import DiskFull, EnvironmentFault, LogFailed
 from actors.protocol.records import Record
 from runtime.storage.segment import SegmentInfo
-from runtime.storage.sharded_wal import LogWriting
+from runtime.storage.wal import LogWriter
 
 
 class LogThread:
@@ -32,7 +32,7 @@ class LogThread:
 
     def __init__(
         self,
-        writer: LogWriting,
+        writer: LogWriter,
         deliver: Callable[[Any], None],
         kept: Callable[[Sequence[SegmentInfo], int], int] = lambda segments, below: below,
     ) -> None:

@@ -10,7 +10,7 @@ Invariants
 - A `Slot` in `unsent` is the place of a frame that is still being made (its large values are being written); nothing
   behind it is sent before it. One without a number is the definition of a task kind that found no room at once, or
   the word that definitions are not used any more.
-- Of the kinds that were given up, `leaving` ones are defined again to a new engine, because frames that are not durable
+- Of the kinds that were given up, `retired` ones are defined again to a new engine, because frames that are not durable
   may name them.
 - A number that was given up is an empty frame: it is counted and never sent.
 
@@ -44,7 +44,7 @@ class Outbox:
     """See the module. `seq` is the last number given out, `acked` the last one that is durable."""
 
     __slots__ = (
-        "acked", "bytes_held", "control", "first_kind", "kinds", "leaving", "open", "sent", "seq", "unsent",
+        "acked", "bytes_held", "control", "first_kind", "kinds", "retired", "open", "sent", "seq", "unsent",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Outbox:
         self.kinds: deque[bytes] = deque()
         self.first_kind = 0
         """Number of the first of `kinds`."""
-        self.leaving: deque[tuple[int, int]] = deque()
+        self.retired: deque[tuple[int, int]] = deque()
         """[(last number when they were given up, kinds below this)]"""
         self.control: deque[bytes] = deque()
         self.open = False
@@ -102,7 +102,7 @@ class Outbox:
     def give_up(self, before: int, link: Link) -> None:
         """No submission that comes names a kind with a number below this."""
         if before > self.first_kind:
-            self.leaving.append((self.seq, before))
+            self.retired.append((self.seq, before))
             self._insert(b"U[%d]" % before, link)
             self._forget_kinds()
 
@@ -113,8 +113,8 @@ class Outbox:
             self.flush(link)
 
     def _forget_kinds(self) -> None:
-        while self.leaving and self.leaving[0][0] <= self.acked:
-            _, before = self.leaving.popleft()
+        while self.retired and self.retired[0][0] <= self.acked:
+            _, before = self.retired.popleft()
             for _ in range(before - self.first_kind):
                 self.kinds.popleft()
             self.first_kind = before
@@ -161,7 +161,7 @@ class Outbox:
                 freed += len((first.frame or b"") if isinstance(first, Slot) else first)
         self.acked = max(self.acked, seq)
         self.bytes_held -= freed
-        if self.leaving:
+        if self.retired:
             self._forget_kinds()
 
     def pause(self) -> None:
@@ -175,8 +175,8 @@ class Outbox:
     def resume(self, link: Link) -> None:
         """A new engine said hello, and `acknowledge` was called: define the kinds again and send what waits."""
         self.unsent.extendleft(Slot(frame, numbered=False) for frame in reversed(self.kinds))
-        if self.leaving:
-            self.unsent.append(Slot(b"U[%d]" % self.leaving[-1][1], numbered=False))
+        if self.retired:
+            self.unsent.append(Slot(b"U[%d]" % self.retired[-1][1], numbered=False))
         self.open = True
         self.flush(link)
 

@@ -13,7 +13,7 @@ Layout; a word is 64 bits::
 A write goes into the copy that is not shown (number & 1), then the number is stored. A copy ends with a check (XXH3-64)
 over all of it, its number and its key: a reader that was overtaken, on whatever machine, sees that and looks again.
 
-States of the block: empty, swept (`BEGAN` is 0: an engine begins and enters what it knows), showing.
+States of the block: empty, swept (`BEGAN` is 0: an engine begins and enters what it knows), live.
 
 Invariants: a reader never returns a mixture of two writes, nor a row of another key.
 Crash: whatever the writer was at, the rows shown stay as they were, until the next engine sweeps.

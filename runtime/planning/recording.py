@@ -21,21 +21,19 @@ import orjson
 
 from actors import kept
 from actors.protocol import limits
-from actors.protocol.errors import StateFolderError
 from actors.protocol.graph import GraphColumns, decode
 from actors.protocol.kinds import Kind
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
 from actors.record_times import RecordTimes
-from actors.replay import Replay
 from actors.revival import REPLAYED
 from actors.run import Run
-from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
-from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, begin_if_cut
+from runtime.storage.recovery import replay_of_all
+from runtime.storage.resume import begin_if_cut, until_whole
 
 _GRAPH_HEAD: Final = 5
 _ASKED_FOR: Final = ("cancelled", "deadline")
@@ -166,19 +164,15 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt: It cannot be read.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        for tries in range(1, LIVE_TRIES_MAX + 1):
+
+        def read() -> Recording | None:
             reader = RecordingReader(BlobStore(folder.blobs_path, fsync=False).open)
-            try:
-                log = read_log(folder.log, DiskFiles(), live=True, after_lsn=reader.begin(folder))
-                for record in log:
-                    reader.take(record)
-            except OVERTAKEN:
-                if tries == LIVE_TRIES_MAX or folder.owner_pid() is None:
-                    raise
-                continue
-            if not log.passed_over:  # else it was cut meanwhile
-                return reader.done()
-        raise StateFolderError(f"{folder.path}: its engine cuts the log faster than it can be read; ask again")
+            log = read_log(folder.log, DiskFiles(), live=True, after_lsn=reader.begin(folder))
+            for record in log:
+                reader.take(record)
+            return None if log.passed_over else reader.done()
+
+        return until_whole(folder, read)
 
 
 def _name_of(kind: Kind) -> str:
@@ -189,10 +183,9 @@ class RecordingReader:
     """Folds the log, and notes beside each run what the fold does not keep."""
 
     def __init__(self, load_blob: Callable[[str], Any] | None = None) -> None:
-        bounds = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
         self.recording = recording = Recording()
         recording.load_blob = load_blob
-        self._replay = Replay(Scheduler([], retention=bounds), load_blob)
+        self._replay = replay_of_all(load_blob)
         self._times = RecordTimes()
         self._last_ns = 0
         self._pending: dict[tuple[int, int], bytes] = {}
@@ -207,8 +200,14 @@ class RecordingReader:
     def begin(self, folder: StateFolder) -> int:
         """Know what was before the log begins, where a checkpoint has it: nothing is recorded of these runs."""
         after_lsn = begin_if_cut(folder, self._replay, DiskFiles())
-        if after_lsn:  # the record of the opening is gone
+        if after_lsn:  # the record of the opening is gone, but the checkpoint has what it said
             self._times.offset_ns = self._replay.offset_ns
+            scheduler, opened = self._replay.scheduler, self._replay.opened
+            told_ns = max([scheduler.wall_ns, opened.get("wall_ns", 0), *scheduler.ended_ns.values()])
+            if opened:
+                self._opened(opened, told_ns)
+                self._last_ns = told_ns  # from here on the log tells
+                self.recording.policy = scheduler.standing.as_logged(opened.get("policy")).to_json()
         return after_lsn
 
     def take(self, record: Record) -> None:
@@ -340,9 +339,9 @@ class RecordingReader:
         self._pending[no, node] = record.payload
 
     def _cancel(self, record: Record) -> None:
-        no, node, leased = orjson.loads(record.payload)
+        no, node, leased, *told = orjson.loads(record.payload)
         self._control("cancel", no, node)
-        if leased:  # the record does not say when; the ends of what it stopped do
+        if leased and not told:  # an older record does not say when; the ends of what it stopped do
             self._cancel_at = len(self.recording.controls) - 1
 
     def _date_cancel(self, at_ns: int) -> None:

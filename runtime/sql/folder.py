@@ -22,11 +22,11 @@ from runtime.checks import is_number, is_whole, refuse
 from runtime.sql.archive_source import Archive, ArchiveMoved, ArchiveSource, GoneSource
 from runtime.sql.budget import ROWS_MAX, TIMEOUT_S, Budget
 from runtime.sql.rows import QueryRows
-from runtime.sql.snapshot import FolderState, Snapshot, moment_of
+from runtime.sql.snapshot import FolderState, Snapshot
 from runtime.sql.sources import RunSource
 from runtime.storage.archive import ArchiveFile
 from runtime.storage.folder import StateFolder
-from runtime.storage.history import NOW, Moment
+from runtime.storage.moments import NOW, Moment, moment_of
 
 MOVED_TRIES_MAX: Final = 5
 Params = Sequence[Any] | Mapping[str, Any]
@@ -49,7 +49,7 @@ class SqlQuery:
     def __init__(
         self, sql: str, params: Params, at: int | datetime | Moment | None, timeout: float | None, rows_max: int
     ) -> None:
-        self.moment = moment_of(at)
+        self.moment = moment_of(at, "query: at")
         refuse(
             "query",
             (timeout is None or is_number(timeout, 0, above=True), "timeout must be above 0 seconds, or None"),

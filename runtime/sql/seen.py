@@ -16,7 +16,7 @@ from actors.event_names import is_single
 from actors.protocol.states import NodeState
 from actors.run import Run
 from actors.state_column import LEASED, PARKED
-from actors.timing import Timing, read_timing
+from actors.timing import Timing, end_ns, read_timing
 from runtime.sql.sources import StoredRun
 
 TIMES_AT_ONCE: Final = 16_384
@@ -62,11 +62,10 @@ class SeenRun:
         return self._times.get(node)
 
     def ended_ns(self, node: int) -> int | None:
-        """When a node ended; None: it has not, or it never started."""
+        """When a node ended; None: it has not, or it was skipped without a start."""
         if not NodeState.SUCCEEDED <= self.run.state[node] <= NodeState.SKIPPED:
             return None
-        timing = self.timing(node)
-        return self.run.rare.died.get(node) if timing is None else timing[1]
+        return end_ns(self.run, node, self.timing(node))
 
     def nodes_of(self, single: int | None) -> Sequence[int]:
         """The nodes of a row of `runs`: all, or those that count as the run of a single task."""

@@ -18,33 +18,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import orjson
-
-from actors.protocol import limits
-from actors.protocol.errors import CheckpointUnusable, ConfigurationError, UnknownMoment
+from actors.owed import ALL_RUNS, owed_below
 from actors.protocol.event_errors import CursorTooOld
-from actors.protocol.moments import precise_moment
-from actors.protocol.records import LSN_FIRST, Record, RecordType
-from actors.record_times import RecordTimes
-from actors.replay import Replay
+from actors.protocol.records import Record
+from actors.released import released
 from actors.run import Run
-from actors.saved import load
 from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.sql.archive_source import GoneRun
 from runtime.sql.budget import Budget
-from runtime.storage.checkpoint import CheckpointFile
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.history import NOW, Moment
-from runtime.storage.reader import read_log
-from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, first_lsn
+from runtime.storage.moments import NOW, DatedReplay, Moment, MomentReading
+from runtime.storage.resume import until_whole
 from runtime.storage.sharded_tail import open_tail
-from runtime.units import datetime_to_ns
 
 NOTHING_GONE: Final[Mapping[int, GoneRun]] = MappingProxyType({})
 TURN_RECORDS: Final = 256
@@ -63,24 +53,7 @@ class Snapshot(NamedTuple):
     gone: Mapping[int, GoneRun] = NOTHING_GONE
 
 
-def moment_of(at: object) -> Moment:
-    """The moment that somebody means: an LSN, a time with a time zone, or None for now.
-
-    Raises:
-        ConfigurationError: It is none of them.
-    """
-    if at is None:
-        return NOW
-    if isinstance(at, Moment):
-        return at
-    if isinstance(at, datetime) and at.tzinfo is not None:
-        return Moment(wall_ns=datetime_to_ns(at))
-    if type(at) is int:
-        return Moment(lsn=at)
-    raise ConfigurationError(f"query: at must be an LSN or a time with a time zone, not {at!r:.60}")
-
-
-class Following(Replay):
+class Following(DatedReplay):
     """A replay that is looked at between records, for as long as somebody likes.
 
     It lets go of what only an engine needs: submissions of sessions that will not come again, and effects.
@@ -91,22 +64,15 @@ class Following(Replay):
     """
 
     def __init__(self, budget: Budget, blobs: BlobStore) -> None:
-        retention = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
-        super().__init__(Scheduler([], retention=retention), blobs.open)
+        super().__init__(blobs.open)
         self.budget = budget
-        self.times = RecordTimes()
-        self.latest: Record | None = None
-        """The latest record that says when it was written."""
         self.gone: dict[int, GoneRun] = {}
         self.keeps_gone = False
-        """Whether runs that are let go of are kept, because they will be in the archive."""
+        """Whether runs that are let go of are kept, because there is an archive; else those of which the log says that
+        there will be one."""
 
     def fold(self, record: Record) -> None:
         super().fold(record)
-        if self.times.tells(record):
-            self.latest = record
-        if record.type == RecordType.OPENED:
-            self.times.at(record)
         if not self.records % TURN_RECORDS:
             self.scheduler.taken()
             self.budget.check()
@@ -116,18 +82,18 @@ class Following(Replay):
         scheduler = self.scheduler
         scheduler.taken()
         scheduler.keys.expire(scheduler.wall_ns)
-        told = scheduler.wall_ns if self.latest is None else self.times.at(self.latest)
-        return Snapshot(scheduler.lsn, told or 0, scheduler, self.gone)
+        return Snapshot(scheduler.lsn, self.told_ns, scheduler, self.gone)
 
     def archived(self, upto_lsn: int | None) -> None:
-        """The archive has what records up to this one let go of; None: there is no archive."""
+        """The archive has what records up to this one let go of; None: there is none yet."""
         self.keeps_gone = upto_lsn is not None
-        self.gone = {no: gone for no, gone in self.gone.items() if upto_lsn is not None and gone.lsn > upto_lsn}
+        self.gone = {no: gone for no, gone in self.gone.items() if gone.lsn > (upto_lsn or 0)}
 
     def _released(self, record: Record) -> None:
         book, ended_ns = self.scheduler.book, self.scheduler.ended_ns
-        for no in orjson.loads(record.payload) if self.keeps_gone else ():
-            if (run := book.finished.get(no)) is not None:
+        below = ALL_RUNS if self.keeps_gone else owed_below(self.opened, ALL_RUNS, archives=False)
+        for no in released(record.payload) if below else ():
+            if no < below and (run := book.finished.get(no)) is not None:
                 self.gone[no] = GoneRun(record.lsn, run, ended_ns.get(no))
         super()._released(record)
 
@@ -227,99 +193,12 @@ class FolderState:
         """Read from the beginning up to a moment."""
         with StateFolder.open(self._path, create=False, owner=False) as folder:
             blobs = BlobStore(folder.blobs_path, fsync=False)
-            for tries in range(1, LIVE_TRIES_MAX + 1):
+
+            def read() -> Following | None:
                 replay = Following(budget, blobs)
                 replay.archived(archived_lsn)
-                reading = _Reading(folder, replay, moment, upto_lsn)
-                try:
-                    if reading.done() or tries == LIVE_TRIES_MAX:
-                        break
-                except OVERTAKEN:
-                    if tries == LIVE_TRIES_MAX:
-                        raise
-        return reading.replay
+                reading = MomentReading(folder, DiskFiles(), replay, (moment,), upto_lsn=upto_lsn)
+                next(reading.reached(), None)
+                return None if reading.overtaken else replay
 
-
-class _Reading:
-    """One reading of checkpoint and log from the beginning up to a moment."""
-
-    def __init__(self, folder: StateFolder, replay: Following, moment: Moment, upto_lsn: int | None) -> None:
-        self.replay = replay
-        self._folder = folder
-        self._moment = moment
-        self._upto_lsn = (1 << 62) if upto_lsn is None else upto_lsn
-
-    def done(self) -> bool:
-        """Read. Returns False when segments vanished meanwhile."""
-        replay, lsn = self.replay, self._moment.lsn
-        begins = first_lsn(self._folder, DiskFiles()) or LSN_FIRST
-        base_lsn = self._load(begins)
-        reader = read_log(self._folder.log, DiskFiles(), live=True, after_lsn=base_lsn)
-        last_lsn = base_lsn
-        for record in reader:
-            if record.lsn > self._upto_lsn:
-                break
-            last_lsn = record.lsn
-            if self._is_past(record):
-                break
-            replay.fold(record)
-        if reader.passed_over:
-            return False
-        if lsn is not None and lsn > last_lsn:
-            raise UnknownMoment(f"LSN {lsn:,} is beyond the end of the log, which is LSN {last_lsn:,}")
-        if not base_lsn and LSN_FIRST < begins <= replay.checkpoint_lsn + 1:
-            raise CheckpointUnusable(
-                f"the log begins at LSN {begins}, and the checkpoint that holds what was before is missing"
-            )
-        return True
-
-    def _load(self, begins: int) -> int:
-        """Begin with the checkpoint, where the log goes on from it and it is not too late; returns its LSN, or 0."""
-        lsn, wall_ns = self._moment
-        checkpoint = CheckpointFile.read(self._folder.path, self._folder.uuid)
-        if checkpoint is None:
-            self._refuse_early(begins)
-            return 0
-        with checkpoint:
-            late = wall_ns is not None or (lsn is not None and lsn < checkpoint.lsn)
-            if begins > checkpoint.lsn + 1 or (late and begins == LSN_FIRST):
-                self._refuse_early(begins)
-                return 0
-            if lsn is not None and late:
-                raise UnknownMoment(
-                    f"LSN {lsn:,} is not kept: the log was cut behind a checkpoint as of LSN {checkpoint.lsn:,}"
-                )
-            load(self.replay, checkpoint.parts())
-            self.replay.times.offset_ns = self.replay.saved()["offset_ns"]
-            scheduler = self.replay.scheduler
-            told_ns = max(scheduler.wall_ns, max(scheduler.ended_ns.values(), default=0))
-            if wall_ns is not None and wall_ns < told_ns:
-                raise UnknownMoment(
-                    f"{precise_moment(wall_ns)} is not kept: the log was cut behind a checkpoint as of "
-                    f"LSN {checkpoint.lsn:,}, {precise_moment(told_ns)}"
-                )
-            return checkpoint.lsn
-
-    def _refuse_early(self, begins: int) -> None:
-        """Raise UnknownMoment when an LSN is before the log."""
-        lsn = self._moment.lsn
-        if lsn is not None and lsn < begins:
-            raise UnknownMoment(f"LSN {lsn:,} is before the log begins: LSN {begins:,}")
-
-    def _is_past(self, record: Record) -> bool:
-        """Whether the state before this record is the state at the moment.
-
-        Raises:
-            UnknownMoment: It is a time, and the first record that is kept is later.
-        """
-        lsn, wall_ns = self._moment
-        if lsn is not None:
-            return record.lsn > lsn
-        at_ns = None if wall_ns is None else self.replay.times.at(record)
-        if wall_ns is None or at_ns is None or at_ns <= wall_ns:
-            return False
-        if not self.replay.records:
-            raise UnknownMoment(
-                f"{precise_moment(wall_ns)} is before the log begins: LSN {record.lsn:,}, {precise_moment(at_ns)}"
-            )
-        return True
+            return until_whole(folder, read)

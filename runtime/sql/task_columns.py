@@ -126,7 +126,7 @@ TASK_COLUMNS: Final[tuple[ViewColumn[Getter], ...]] = (
     ViewColumn("retry_ns", "INTEGER", "when its next attempt is due, in `backoff`", _retry_ns),
     ViewColumn("started_ns", "INTEGER", "when its latest attempt started, of those that ended", _started_ns),
     ViewColumn("started_at", "TEXT", "the same, ISO 8601", lambda s, n: iso(_started_ns(s, n))),
-    ViewColumn("ended_ns", "INTEGER", "when it ended, if it ever started", lambda s, n: s.ended_ns(n)),
+    ViewColumn("ended_ns", "INTEGER", "when it ended; not of what was skipped", lambda s, n: s.ended_ns(n)),
     ViewColumn("ended_at", "TEXT", "the same, ISO 8601", lambda s, n: iso(s.ended_ns(n))),
     ViewColumn("duration_ns", "INTEGER", "how long that attempt took", _duration_ns),
     ViewColumn("worker_pid", "INTEGER", "the process that ran it", _worker_pid),

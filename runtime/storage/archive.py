@@ -3,8 +3,8 @@
     meta(name, value)                               format, uuid, lsn (of the last record whose runs are here), rule
     run(no, run_id, ..., bytes, expires_ns, ...)    one row each, see `actors.archived`; `blobs` names its large values
     part(run, col, at, digest, packed, body)        its columns in chunks, as `actors.saved` makes them: no row per task
-    going(run)                                      its row is gone, its parts go step by step (`archive_trim`)
-    leaving(name)                                   large values that nothing refers to any more, to be removed
+    going(run)                                      tombstones: the row is gone, parts go step by step (`archive_trim`)
+    leaving(name)                                   orphans: large values that nothing refers to any more
     forgotten(run, there)                           deleted by hand, from here or before it came: it does not come
 
 Large values are hard links in the folder `archive/`, by the names that they have in `blobs/`. Tables: `archive_rows`.
@@ -37,7 +37,8 @@ from actors.saved import SavedPart
 from runtime.storage.archive_rows import COLUMNS, PLAIN, SCHEMA, SELECT, ArchiveEntry, digest_of, run_of
 from runtime.storage.folder import ARCHIVE_NAME
 from runtime.storage.packing import PackingBroken
-from runtime.storage.sqlite_file import PartsFile, connect, copied, needs_copy
+from runtime.storage.private_copy import open_copy
+from runtime.storage.sqlite_file import PartsFile, connect, needs_copy
 
 ARCHIVE_FORMAT: Final = 1
 PAGE_ROWS: Final = 500
@@ -55,8 +56,8 @@ class ArchiveFile(PartsFile):
     format_max = ARCHIVE_FORMAT
     damaged = ArchiveUnusable
 
-    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, copy: str | None = None) -> None:
-        super().__init__(path, uuid, database, copy)
+    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, *, copied: bool = False) -> None:
+        super().__init__(path, uuid, database, copied=copied)
         self._passed: list[int] = []
 
     @classmethod
@@ -150,6 +151,10 @@ class ArchiveFile(PartsFile):
             raise ArchiveUnusable(f"{self.path} is damaged: run {no} is not whole")
         return parts
 
+    def numbers(self) -> list[int]:
+        """Of all runs, ascending, also of those that are damaged. Raises ArchiveUnusable: SQLite cannot read them."""
+        return [no for (no,) in self._rows("SELECT no FROM run ORDER BY no")]
+
     def blobs(self, no: int) -> list[str]:
         """Names of the large values of a run."""
         rows = self._rows("SELECT blobs FROM run WHERE no = ?", (no,))
@@ -169,9 +174,9 @@ class ArchiveFile(PartsFile):
     def due_ns(self, bytes_max: int | None) -> int | None:
         """When something is to be trimmed (`archive_trim`): 0: at once; None: never, as it stands."""
         rows = self._rows("SELECT min(expires_ns), EXISTS(SELECT 1 FROM going) FROM run")
-        ((first_ns, going),) = rows
+        ((first_ns, tombstones),) = rows
         over = bytes_max is not None and self.totals()[2] > bytes_max
-        return 0 if going or over else first_ns
+        return 0 if tombstones or over else first_ns
 
     def check(self) -> list[str]:
         """What SQLite finds wrong with its own structure."""
@@ -262,16 +267,20 @@ class ArchiveFile(PartsFile):
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            if not (self._reads and self._copy is None and needs_copy(error)):
+            if not (self._reads and not self._copied and needs_copy(error)):
                 self._explain(self.path, error)
         self._go_to_copy()
         return self._rows(statement, values)
 
     def _go_to_copy(self) -> None:
         """Whoever wrote was killed since it was opened: read on in a copy, where its journal can be put right."""
-        within, self._copy = self._database.in_transaction, copied(self.path)
+        within = self._database.in_transaction
+        try:
+            copy = open_copy(self.path)
+        except sqlite3.Error as error:
+            self._explain(self.path, error)
         self._database.close()
-        self._database = connect(os.path.join(self._copy, ARCHIVE_NAME), "rw")
+        self._database, self._copied = copy, True
         if within:
             self._rows("BEGIN")
 

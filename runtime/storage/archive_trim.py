@@ -1,6 +1,6 @@
 """Takes runs whose time is over out of the archive, step by step, and gives their space back.
 
-    due ──► row deleted, number in `going`, large values in `leaving` ──► parts deleted, a few MiB a step
+    due ──► row deleted, tombstone in `going`, orphans in `leaving` ──► parts deleted, a few MiB a step
         ──► files removed ──► free pages given back, as many as a step takes
 
 Each step is one short transaction, so that whoever reads or archives meanwhile waits a moment only; a crash between two

@@ -7,10 +7,10 @@ So a run is in the log, in the checkpoint or here, and no crash loses it: before
 folds the same records and puts the same runs. Records up to `ArchiveFile.lsn` have been through that, and are passed.
 
 Large values are linked, not copied, where the file system can: the engine removes its own names of them when it has
-heard of the checkpoint (`runtime.host.leaving_files`).
+heard of the checkpoint (`runtime.host.blob_reclaimer`).
 
-A damaged archive is set aside and begun anew: nothing may keep the log from being cut for ever. The file is made when
-the first run comes.
+A damaged archive is set aside, by the opening that sees it or by the next checkpoint, and begun anew: nothing may keep
+the log from being cut for ever. The file is made when the first run comes.
 
 Concurrency: one at a time, in the process that takes the checkpoint.
 """
@@ -27,7 +27,7 @@ from typing import Any, Final, Self
 from actors.archived import ArchiveRule, archived_run
 from actors.once import folders
 from actors.protocol.archive_errors import ArchiveUnusable
-from actors.protocol.errors import PayloadError
+from actors.protocol.errors import EnvironmentFault, PayloadError
 from actors.replay import Replay
 from actors.run import Run
 from actors.saved import SavedPart
@@ -185,8 +185,30 @@ def _opened(folder: StateFolder) -> ArchiveFile:
     try:
         return ArchiveFile.write(folder.path, folder.uuid)
     except ArchiveUnusable:
-        path = os.path.join(folder.path, ARCHIVE_NAME)
-        os.replace(path, path + DAMAGED)
-        with suppress(FileNotFoundError):
-            os.replace(path + "-journal", path + "-journal" + DAMAGED)
+        _set_aside(folder)
         return ArchiveFile.write(folder.path, folder.uuid)
+
+
+def set_aside_damaged(folder: StateFolder) -> str:
+    """At an opening: set the archive aside when it is seen to be damaged without reading all of it.
+
+    Returns:
+        What is wrong with it; empty when nothing is, as far as one sees.
+    """
+    try:
+        found = ArchiveFile.read(folder.path, folder.uuid)
+    except ArchiveUnusable as damaged:
+        _set_aside(folder)
+        return damaged.message
+    except EnvironmentFault:  # a newer version's, or it cannot be opened: nothing to judge, and whoever asks is told
+        return ""
+    if found is not None:
+        found.close()
+    return ""
+
+
+def _set_aside(folder: StateFolder) -> None:
+    path = os.path.join(folder.path, ARCHIVE_NAME)
+    os.replace(path, path + DAMAGED)
+    with suppress(FileNotFoundError):
+        os.replace(path + "-journal", path + "-journal" + DAMAGED)

@@ -1,19 +1,25 @@
 """`checkpoint.db`: the state as of some LSN, in SQLite, so that recovery reads that and the log behind it.
 
-    meta(name, value)                               format, uuid, lsn, digest (of the lsn and the digests of all parts)
+    meta(name, value)                               format, uuid, lsn, digest (of the lsn and the sum of all digests)
     part(run, col, at, digest, packed, body)        as `actors.saved` makes them; `packed`: how, see `packing`
     delta(run, col, at, digest, spent, body)        what leads from that part to what it is now, where there is one
 
 A checkpoint is one transaction, synced: whatever is killed, and whenever, what is read is the old one or the new one,
 whole. A part that did not change is not written again, and of one that did only the difference to what is in `part`: so
-a checkpoint costs what changed. When the differences of a part (`spent`) come to as much as itself it is written whole,
-and what was written for it is then never more than twice the least that could have been.
+a checkpoint costs what changed. What is known not to have changed is not even made to be compared: who puts parts says
+that it stays. When the differences of a part (`spent`) come to as much as itself it is written whole, and what was
+written for it is then never more than twice the least that could have been. So it is when it takes up the changes that
+came to a run (`actors.saved_again`): to search it for differences takes longer than all these changes took.
 
 Checked when read: each part, as it is now, against its digest, which is seeded by the folder's uuid and covers its
 place; all digests together against `meta`; and SQLite's own structure as far as it is read. Damage is
 `CheckpointUnusable`.
 
-Formats: 1 had no differences, and packed by zlib; it is read, and becomes 2 when it is written.
+The sum of digests is their XOR: it is brought up to date by those of parts that come and go, and each digest has the
+place of its part in it, so that parts that are missing or in each other's places are found by it as by any other.
+
+Formats: 1 had no differences, and packed by zlib; 1 and 2 had a digest of all digests one after the other. They are
+read, and become 3 when they are written.
 
 Concurrency: one writer; readers beside it see the checkpoint before or after. A reader that may not write finds the
 journal that a crash left and looks at a copy of both files.
@@ -24,9 +30,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, Final, Self
 from uuid import UUID
@@ -35,11 +41,13 @@ import xxhash
 
 from actors.protocol.errors import CheckpointUnusable, StateFolderError
 from actors.saved import ENGINE, SavedPart
+from actors.saved_again import Unchanged
+from actors.saved_run import CHANGE
 from runtime.storage.packing import PLAIN, PackingBroken
 from runtime.storage.sqlite_file import META_TABLE, PART_TABLE, PartsFile, connect
 
 CHECKPOINT_NAME: Final = "checkpoint.db"
-CHECKPOINT_FORMAT: Final = 2
+CHECKPOINT_FORMAT: Final = 3
 DELTA_BASE_BYTES_MIN: Final = 256
 """What takes less is written whole."""
 FREE_PAGES_MIN: Final = 1024
@@ -51,13 +59,11 @@ _DELTAS: Final = """CREATE TABLE IF NOT EXISTS delta(
     run INTEGER, col TEXT, at INTEGER, digest BLOB, spent INTEGER, body BLOB, PRIMARY KEY (run, col, at)
 )"""
 _BOTH: Final = "part LEFT JOIN delta USING (run, col, at)"
-_ALL: Final = {
-    1: "SELECT run, col, at, digest, packed, body, NULL, NULL FROM part ORDER BY run, col, at",
-    2: f"""SELECT run, col, at, part.digest, packed, part.body, delta.digest, delta.body FROM {_BOTH}
-           ORDER BY run, col, at""",
-}
-"""By format."""
-_DIGESTS: Final = f"SELECT coalesce(delta.digest, part.digest) FROM {_BOTH} ORDER BY run, col, at"
+_ALL_1: Final = "SELECT run, col, at, digest, packed, body, NULL, NULL FROM part ORDER BY run, col, at"
+"""In the first format."""
+_ALL: Final = f"""SELECT run, col, at, part.digest, packed, part.body, delta.digest, delta.body FROM {_BOTH}
+                  ORDER BY run, col, at"""
+_DIGESTS: Final = f"SELECT coalesce(delta.digest, part.digest) FROM {_BOTH}"
 _OF_RUN: Final = f"SELECT col, at, coalesce(delta.digest, part.digest) FROM {_BOTH} WHERE run = ?"
 _BASE: Final = f"SELECT packed, part.body, coalesce(spent, 0) FROM {_BOTH} WHERE run = ? AND col = ? AND at = ?"
 
@@ -70,9 +76,13 @@ class CheckpointFile(PartsFile):
     format_max = CHECKPOINT_FORMAT
     damaged = CheckpointUnusable
 
-    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, copy: str | None = None) -> None:
-        super().__init__(path, uuid, database, copy)
+    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, *, copied: bool = False) -> None:
+        super().__init__(path, uuid, database, copied=copied)
         self._format = CHECKPOINT_FORMAT
+        self._sum: int | None = None
+        """Of the digests of all parts, when all were read or written here."""
+        self._moved = 0
+        """What the transaction makes of it."""
 
     @classmethod
     def write(cls, folder: str, uuid: UUID) -> Self:
@@ -103,29 +113,35 @@ class CheckpointFile(PartsFile):
         Raises:
             CheckpointUnusable: Damaged; what came before is of no use, either.
         """
-        total = xxhash.xxh3_64(f"{self.lsn} ".encode(), seed=self._seed)
+        self._sum, sum_ = None, 0
+        in_order = xxhash.xxh3_64(f"{self.lsn} ".encode(), seed=self._seed)
         try:
-            for run, column, at, digest, packed, body, later, delta in self._database.execute(_ALL[self._format]):
+            rows = self._database.execute(_ALL_1 if self._format == 1 else _ALL)
+            for run, column, at, digest, packed, body, later, delta in rows:
                 content = self.packer.unpack(packed, body)
                 if later is not None:
                     digest, content = later, self.packer.changed(content, delta)
                 if self._digest(run, column, at, content) != digest:
                     raise CheckpointUnusable(f"{self.path} is damaged: column {column!r} of run {run} at {at}")
-                total.update(digest)
+                sum_ ^= int.from_bytes(digest)
+                in_order.update(digest)
                 yield SavedPart(run, column, at, content)
         except (PackingBroken, TypeError) as broken:
             raise CheckpointUnusable(f"{self.path} is damaged: {broken}") from broken
         except sqlite3.Error as error:
             self._explain(self.path, error)
-        if total.digest() != self._meta("digest"):
+        total = in_order.digest() if self._format < 3 else self._total(self.lsn, sum_)
+        if total != self._meta("digest"):
             raise CheckpointUnusable(f"{self.path} is damaged: parts of it are missing")
+        self._sum = sum_
 
-    def put(self, lsn: int, parts: Iterable[SavedPart], kept: Iterable[int]) -> int:
+    def put(self, lsn: int, parts: Iterable[SavedPart | Unchanged], kept: Iterable[int]) -> int:
         """Write the next checkpoint in one transaction.
 
         Args:
             lsn: The latest record that the state has seen.
-            parts: All parts of the runs that changed, run by run, and of what is no run's.
+            parts: Of the runs that changed and of what is no run's, run by run: all parts, or what says that others
+                stay (which comes first where it is all that are there).
             kept: Numbers of all runs that are there. The parts of others go.
 
         Returns:
@@ -134,9 +150,10 @@ class CheckpointFile(PartsFile):
         Raises:
             DiskFull: There is no room. CheckpointUnusable, StateFolderError: SQLite refuses.
         """
+        sum_, self._sum, self._moved = self._sum, None, 0
         with self.transaction():
-            written = self._put(lsn, parts, set(kept))
-        self.lsn = lsn
+            written, sum_ = self._put(lsn, parts, set(kept), sum_)
+        self.lsn, self._sum = lsn, sum_
         return written
 
     def give_back(self) -> None:
@@ -159,7 +176,13 @@ class CheckpointFile(PartsFile):
         row = self._database.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 
-    def _put(self, lsn: int, parts: Iterable[SavedPart], kept: set[int]) -> int:
+    def _total(self, lsn: int, sum_: int) -> bytes:
+        return xxhash.xxh3_64(f"{lsn} {sum_}".encode(), seed=self._seed).digest()
+
+    def _put(
+        self, lsn: int, parts: Iterable[SavedPart | Unchanged], kept: set[int], sum_: int | None
+    ) -> tuple[int, int]:
+        """Returns the bytes written, and the sum of all digests, which before was this (None: it is not known)."""
         database = self._database
         if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             for statement in _SCHEMA:
@@ -168,37 +191,58 @@ class CheckpointFile(PartsFile):
             raise StateFolderError(f"another process wrote the checkpoint {self.path}")
         database.execute(_DELTAS)
         there = {run for (run,) in database.execute("SELECT DISTINCT run FROM part")}
-        gone = [(run,) for run in there - kept - {ENGINE}]
-        for table in _TABLES:
-            database.executemany(f"DELETE FROM {table} WHERE run = ?", gone)
-        written = 0
-        for run, group in groupby(parts, key=attrgetter("run")):
-            old = {(column, at): digest for column, at, digest in database.execute(_OF_RUN, (run,))}
-            for part in group:
-                digest = self._digest(*part)
-                before = old.pop(part[1:3], None)
-                if before != digest:
-                    written += self._put_part(part, digest, new=before is None)
-            for table in _TABLES:
-                database.executemany(
-                    f"DELETE FROM {table} WHERE run = ? AND col = ? AND at = ?", [(run, *key) for key in old]
-                )
-        total = xxhash.xxh3_64(f"{lsn} ".encode(), seed=self._seed)
-        for (digest,) in database.execute(_DIGESTS):
-            total.update(digest)
-        meta = {"format": CHECKPOINT_FORMAT, "uuid": self._uuid, "lsn": lsn, "digest": total.digest()}
+        for run in there - kept - {ENGINE}:
+            self._drop(run, self._there(run))
+        written = sum(self._put_run(run, group) for run, group in groupby(parts, key=attrgetter("run")))
+        if sum_ is None:
+            sum_ = 0
+            for (digest,) in database.execute(_DIGESTS):
+                sum_ ^= int.from_bytes(digest)
+        else:
+            sum_ ^= self._moved
+        meta = {"format": CHECKPOINT_FORMAT, "uuid": self._uuid, "lsn": lsn, "digest": self._total(lsn, sum_)}
         database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
         self._format = CHECKPOINT_FORMAT
+        return written, sum_
+
+    def _put_run(self, run: int, parts: Iterator[SavedPart | Unchanged]) -> int:
+        """Write what is new or changed of a run; returns how many bytes that took."""
+        first = next(parts)
+        old = {} if isinstance(first, Unchanged) and first.column is None else self._there(run)
+        anew = any(column == CHANGE for column, _ in old)
+        written = 0
+        for part in chain((first,), parts):
+            if isinstance(part, Unchanged):
+                old = {key: digest for key, digest in old.items() if not part.covers(*key)}
+                continue
+            digest, before = self._digest(*part), old.pop(part[1:3], None)
+            if before != digest:
+                written += self._put_part(part, digest, new=before is None, anew=anew)
+                self._moved ^= int.from_bytes(digest) ^ int.from_bytes(before or b"")
+        if old:
+            self._drop(run, old)
         return written
 
-    def _put_part(self, part: SavedPart, digest: bytes, *, new: bool) -> int:
-        """Write a part that is new or changed; returns how many bytes that took."""
+    def _there(self, run: int) -> dict[tuple[str, int], bytes]:
+        """Digests of the parts of a run that are there."""
+        return {(column, at): digest for column, at, digest in self._database.execute(_OF_RUN, (run,))}
+
+    def _drop(self, run: int, parts: Mapping[tuple[str, int], bytes]) -> None:
+        """Remove parts of a run."""
+        for digest in parts.values():
+            self._moved ^= int.from_bytes(digest)
+        places = [(run, *place) for place in parts]
+        for table in _TABLES:
+            self._database.executemany(f"DELETE FROM {table} WHERE run = ? AND col = ? AND at = ?", places)
+
+    def _put_part(self, part: SavedPart, digest: bytes, *, new: bool, anew: bool) -> int:
+        """Write a part that is new, or changed, and then whole if `anew`; returns how many bytes that took."""
         run, column, at, content = part
-        if not new and (taken := self._put_delta(part, digest)):
+        if not new and not anew and (taken := self._put_delta(part, digest)):
             return taken
         code, body = self.packer.pack(column, content)
         row = (run, column, at, digest, code, body)
-        self._database.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._database.execute(f"INSERT {'' if new else 'OR REPLACE '}INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
         if not new:
             self._database.execute("DELETE FROM delta WHERE run = ? AND col = ? AND at = ?", part[:3])
         return len(body)

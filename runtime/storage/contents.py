@@ -89,7 +89,7 @@ def check_contents(path: str | os.PathLike[str], *, files: Files | None = None) 
         missing: set[str] | None = None
         for reading in range(1, READINGS_MAX + 1):
             store = BlobStore(folder.blobs_path, fsync=False)
-            sieve = Sieve(store.open)
+            sieve = Sieve(store.open, store.has_run)
             after_lsn = begin_to_salvage(folder, sieve.replay, files)
             reader = read_log(folder.log, files, salvage=True, live=True, after_lsn=after_lsn)
             for record in reader:
@@ -107,7 +107,7 @@ def check_contents(path: str | os.PathLike[str], *, files: Files | None = None) 
 
 
 def look_up(sieve: Sieve, store: BlobStore) -> Blobs:
-    """Find and check all blobs that the sieve's runs refer to.
+    """Find and check all blobs that the sieve's runs refer to, and those that are still there of runs that are leaving.
 
     Args:
         sieve: Has taken the whole log.
@@ -115,7 +115,7 @@ def look_up(sieve: Sieve, store: BlobStore) -> Blobs:
     """
     found = Blobs()
     book = sieve.scheduler.book
-    kept = {name for run in (*book.live.values(), *book.finished.values()) for name in folders(run)}
+    kept = {name for run in (*book.live.values(), *book.finished.values(), *sieve.leaving) for name in folders(run)}
     for name in sieve.containers:
         if name.partition("/")[0] in kept:
             found.sound[name] = "a graph"
@@ -124,6 +124,12 @@ def look_up(sieve: Sieve, store: BlobStore) -> Blobs:
             for ref in blobs_in(wire, lambda ref: _content(store, ref)):
                 if ref.name not in found.sound:
                     _judge(store, ref, f"{place} of run {run.key}", found)
+    leaving = Blobs()
+    for run in sieve.leaving:
+        for place, wire in stored_values(run):
+            for ref in blobs_in(wire, lambda ref: _content(store, ref)):
+                _judge(store, ref, f"{place} of run {run.key}, which was let go of", leaving)
+    found.sound = {**leaving.sound, **found.sound}
     return found
 
 

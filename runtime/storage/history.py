@@ -15,35 +15,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from actors.digest import run_digest, state_digest
-from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, InternalError, StateFolderError, UnknownMoment
-from actors.protocol.moments import precise_moment
-from actors.protocol.records import Record, RecordType
+from actors.protocol.errors import InternalError, UnknownMoment
 from actors.protocol.states import NodeState
-from actors.record_times import RecordTimes
-from actors.replay import Replay
 from actors.run import Run
 from actors.scheduler import Scheduler
 from runtime.mail.blobs import BlobStore
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.reader import read_log
-from runtime.storage.resume import LIVE_TRIES_MAX, OVERTAKEN, begin_if_cut
-from runtime.units import datetime_to_ns
-
-
-class Moment(NamedTuple):
-    """A moment of a log: behind the record with this LSN, or before the first one that tells of something later than
-    this time (ns since 1970). With neither it is now: the end of the log."""
-
-    lsn: int | None = None
-    wall_ns: int | None = None
-
-
-NOW: Final = Moment()
+from runtime.storage.moments import NOW, DatedReplay, Moment, MomentReading, moment_of
+from runtime.storage.resume import until_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +71,7 @@ def history(state_dir: str | os.PathLike[str], until: int | datetime | None = No
         InternalError: folding the log twice gave different states. StateFolderError, NotAStateFolder, NewerFormat,
         LogCorrupt: the folder cannot be read.
     """
-    if isinstance(until, datetime) and until.tzinfo is not None:
-        moment = Moment(wall_ns=datetime_to_ns(until))
-    elif type(until) is int:
-        moment = Moment(lsn=until)
-    elif until is None:
-        moment = NOW
-    else:
-        raise ConfigurationError(f"history: until must be an LSN or a time with a time zone, not {until!r:.60}")
-    return look(state_dir, (moment,)).pictures[0]
+    return look(state_dir, (moment_of(until, "history: until"),)).pictures[0]
 
 
 class Look(NamedTuple):
@@ -123,15 +98,15 @@ def look(path: str | os.PathLike[str], moments: Sequence[Moment] = (NOW,), *, tw
         StateFolderError, NotAStateFolder, NewerFormat, LogCorrupt: It cannot be read.
     """
     with StateFolder.open(path, create=False, owner=False) as folder:
-        for tries in range(1, LIVE_TRIES_MAX + 1):
-            try:
-                first = _Fold(folder, moments).done()
-                if not first.overtaken and (not twice or _agrees(folder, first)):
-                    return Look(first.found, first.scheduler, first.first_lsn, first.last_lsn, twice)
-            except OVERTAKEN:
-                if tries == LIVE_TRIES_MAX or folder.owner_pid() is None:
-                    raise
-        raise StateFolderError(f"{folder.path}: its engine cuts the log faster than it can be read; ask again")
+
+        def read() -> Look | None:
+            first = _Fold(folder, moments).done()
+            if first.reading.overtaken or (twice and not _agrees(folder, first)):
+                return None
+            reading = first.reading
+            return Look(first.found, reading.replay.scheduler, reading.first_lsn, reading.last_lsn, twice)
+
+        return until_whole(folder, read)
 
 
 def _agrees(folder: StateFolder, first: _Fold) -> bool:
@@ -141,10 +116,10 @@ def _agrees(folder: StateFolder, first: _Fold) -> bool:
     try:
         again.done()
     except UnknownMoment:
-        if again.first_lsn == first.first_lsn:
+        if again.reading.first_lsn == first.reading.first_lsn:
             raise
         return False
-    if again.overtaken or again.first_lsn != first.first_lsn:
+    if again.reading.overtaken or again.reading.first_lsn != first.reading.first_lsn:
         return False
     for one, other in zip(first.found, again.found, strict=True):
         _compare(one, other)
@@ -162,86 +137,32 @@ def _compare(one: Picture, other: Picture) -> None:
 
 
 class _Fold:
-    """One reading of the log. Moments are taken in the order of the log, whatever order they were asked in."""
+    """One reading of the log, with a picture of each moment."""
 
     def __init__(self, folder: StateFolder, moments: Sequence[Moment]) -> None:
-        self._folder = folder
-        self._moments = list(moments)
-        self.scheduler = Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
-        self.first_lsn = self.last_lsn = 0
-        self.overtaken = False
-        """Whether the log was cut while it was read, so that something is missing."""
-        self._pictures: dict[int, Picture] = {}
-        self._given: dict[str, Any] | None = None
-        self._timed = any(moment.wall_ns is not None for moment in moments)
-        self._times = RecordTimes()
-        self._latest: Record | None = None
-        """The latest record that says when it was written."""
-
-    @property
-    def found(self) -> list[Picture]:
-        """The pictures, in the order in which they were asked for."""
-        return [self._pictures[place] for place in range(len(self._moments))]
+        replay = DatedReplay(BlobStore(folder.blobs_path, fsync=False).open)
+        self.reading = MomentReading(folder, DiskFiles(), replay, moments, whole=True)
+        self.found: list[Picture] = []
+        """The pictures, in the order in which the moments were asked for."""
 
     def done(self) -> _Fold:
         """Read."""
-        replay = Replay(self.scheduler, BlobStore(self._folder.blobs_path, fsync=False).open)
-        open_places = list(range(len(self._moments)))
-        after_lsn = begin_if_cut(self._folder, replay, DiskFiles())
-        self.scheduler = replay.scheduler
-        if after_lsn:  # the record of the opening is gone
-            self._times.offset_ns = replay.offset_ns
-        reader = read_log(self._folder.log, DiskFiles(), live=True, after_lsn=after_lsn)
-        for record in reader:
-            first = not self.first_lsn
-            # What results say of their time is costly to read, and is of no use where moments are LSNs.
-            read = self._timed or first or record.type == RecordType.OPENED
-            at_ns = self._times.at(record) if read else None
-            if first:
-                self.first_lsn = record.lsn
-                self._refuse_early(record.lsn, at_ns or 0)
-            for place in [p for p in open_places if self._is_past(self._moments[p], record.lsn, at_ns)]:
-                self._take(place)
-                open_places.remove(place)
-            self.last_lsn = record.lsn
-            if open_places:
-                replay.fold(record)
-                self._given = replay.opened.get("policy")
-                self._latest = record if self._times.tells(record) else self._latest
-        self.overtaken = reader.passed_over
-        for place in open_places if not self.overtaken else ():
-            lsn = self._moments[place].lsn
-            if lsn is not None and lsn > self.last_lsn:
-                raise UnknownMoment(f"LSN {lsn:,} is beyond the end of the log, which is LSN {self.last_lsn:,}")
-            self._take(place)
+        pictures = {place: _picture(self.reading.replay) for place in self.reading.reached()}
+        self.found = [pictures[place] for place in sorted(pictures)]
         return self
 
-    def _refuse_early(self, lsn: int, at_ns: int) -> None:
-        for moment in self._moments:
-            early = moment.lsn is not None and moment.lsn < lsn
-            early = early or (moment.wall_ns is not None and moment.wall_ns < at_ns)
-            if early:
-                asked = f"LSN {moment.lsn:,}" if moment.lsn is not None else precise_moment(moment.wall_ns or 0)
-                raise UnknownMoment(f"{asked} is before the log begins: LSN {lsn:,}, {precise_moment(at_ns)}")
 
-    @staticmethod
-    def _is_past(moment: Moment, lsn: int, at_ns: int | None) -> bool:
-        """Whether the state before this record is the state at that moment."""
-        if moment.lsn is not None:
-            return lsn > moment.lsn
-        return moment.wall_ns is not None and at_ns is not None and at_ns > moment.wall_ns
-
-    def _take(self, place: int) -> None:
-        scheduler = self.scheduler
-        runs = {**scheduler.book.live, **scheduler.book.finished}
-        self._pictures[place] = Picture(
-            lsn=scheduler.lsn,
-            at_ns=(self._times.at(self._latest) if self._latest else None) or 0,
-            digest=state_digest(scheduler),
-            runs={no: _picture_of(run, scheduler.ended_ns.get(no)) for no, run in sorted(runs.items())},
-            policy=scheduler.standing.as_logged(self._given).to_json(),
-            schedules={name: schedule.to_json() for name, schedule in sorted(scheduler.schedules.by_name.items())},
-        )
+def _picture(replay: DatedReplay) -> Picture:
+    scheduler = replay.scheduler
+    runs = {**scheduler.book.live, **scheduler.book.finished}
+    return Picture(
+        lsn=scheduler.lsn,
+        at_ns=replay.told_ns,
+        digest=state_digest(scheduler),
+        runs={no: _picture_of(run, scheduler.ended_ns.get(no)) for no, run in sorted(runs.items())},
+        policy=scheduler.standing.as_logged(replay.opened.get("policy")).to_json(),
+        schedules={name: schedule.to_json() for name, schedule in sorted(scheduler.schedules.by_name.items())},
+    )
 
 
 def _picture_of(run: Run, ended_ns: int | None) -> RunPicture:

@@ -135,6 +135,8 @@ class MergedSegment:
         self._tries_left = SEGMENT_TRIES_MAX - 1 if live and last else 0
         self._heads: dict[int, ShardPart] = {}
         self._gaps_before = len(seen.gaps)
+        self.vanished = False
+        """Whether it was removed while it was read."""
         self._parts = [
             ShardPart(place, no, data, proven) for place, (data, proven) in zip(self._places, self._read(), strict=True)
         ]
@@ -250,7 +252,11 @@ class MergedSegment:
         seen, missing = self._seen, self._seen.next_lsn
         if self._tries_left:
             self._tries_left -= 1
-            self._read_again()
+            try:
+                self._read_again()
+            except FileNotFoundError:  # it is the last one no more, and was removed with the oldest
+                self.vanished = True
+                return False
             self._look()
             return True
         salvaging = len(seen.gaps) > self._gaps_before and any(part.behind(missing) for part in self._parts)
@@ -307,7 +313,11 @@ def beyond_shard_0(place: LogPlace, files: Files) -> dict[int, str]:
     for part in place.parts()[1:]:
         for name in segments_in(part, files):
             no = segment_no(name) or 0
-            if files.size(f"{part.folder}/{name}") > SEGMENT_HEADER_BYTES and no > _last_of(place, files):
+            try:
+                has_records = files.size(f"{part.folder}/{name}") > SEGMENT_HEADER_BYTES
+            except FileNotFoundError:  # an engine removed it
+                continue
+            if has_records and no > _last_of(place, files):
                 found[no] = part.prefix + name
     return found
 

@@ -16,15 +16,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from actors.archived import ArchivedRun, ArchiveRule, archived_run
 from actors.core import EngineCore
+from actors.owed import ALL_RUNS, owed_below
 from actors.persister import Persister
 from actors.protocol import messages as msg
-from actors.protocol.archive_errors import ArchiveUnusable
+from actors.protocol.archive_errors import ArchiveUnusable, RunArchived
 from actors.protocol.errors import MissingNode, ProtocolError
 from actors.protocol.records import RecordType
 from actors.replay import Replay
@@ -42,6 +45,13 @@ from runtime.storage.resume import first_lsn, resume_live
 
 QUESTIONS: Final = frozenset({"status", "nodes", "result", "story", "why"})
 """Those of `actors.queries` that only read one run."""
+FOR_EVER: Final = ArchiveRule(None)
+LETTERS: Final = frozenset({"dead", "letter"})
+"""Those of `actors.dead` that only read, where they are about one run."""
+OF_ENDED: Final[Mapping[str, Any]] = MappingProxyType({"cancel": False, "priority": {"changed": False}})
+"""What is answered of every run that has ended."""
+CHANGES: Final = frozenset({"discard", "replay", "rerun"})
+"""What is refused, because nothing in the archive goes again."""
 HELD_NODES_MAX: Final = 100_000
 """Nodes of runs that are held after a fold."""
 
@@ -52,11 +62,13 @@ class PastRuns:
     Args:
         path: The state folder.
         rule: How long runs stay in the archive; None: there is none, unless one is left from before.
+        assumed: Nobody says that there is an archive: of what was let go of, that counts of which the log says it.
     """
 
-    def __init__(self, path: str, rule: ArchiveRule | None) -> None:
+    def __init__(self, path: str, rule: ArchiveRule | None, *, assumed: bool = False) -> None:
         self._path = path
         self._rule = rule
+        self._assumed = assumed
         self._files = DiskFiles()
         self._core: tuple[int, EngineCore] | None = None
         self._seen_lsn = 0
@@ -67,15 +79,23 @@ class PastRuns:
 
     def answer(self, what: str, args: dict[str, Any]) -> list[Any] | None:
         """The engine's answer to a question about a run that it does not know any more: [reply, error]. None: it is not
-        here, either, or the question changes something.
+        here, either.
 
         Raises:
             ArchiveUnusable, NewerFormat, StateFolderError, LogCorrupt, CheckpointUnusable: It cannot be read.
         """
-        key = args.get("run")
-        if what not in QUESTIONS or not isinstance(key, str) or not self._is_there():
+        if not self._is_there():
             return None
-        core = self._core_with(key)
+        keys = keys_of(what, args)
+        if what in OF_ENDED or what in CHANGES:
+            found = next((key for key in keys if self._row(key)[0] is not None), None)
+            if found is None:
+                return None
+            if what in OF_ENDED:
+                return [OF_ENDED[what], None]
+            text = f"run {found!r} is in the archive only"
+            return [None, {"code": RunArchived.code, "message": text}]
+        core = next((core for key in keys if (core := self._core_with(key)) is not None), None)
         if core is None:
             return None
         question = msg.Queried("", 0, what, {**args, "watch": False})
@@ -104,6 +124,8 @@ class PastRuns:
             if row.run_id != key and row.covers > 1:
                 raise MissingNode(f"{key!r} is one task of run {row.run_id!r}: a run is forgotten as a whole")
             number = row.no
+        elif not self._comes(number):
+            return True
         self._core = None
         with (
             StateFolder.open(self._path, create=False, owner=False) as folder,
@@ -128,16 +150,22 @@ class PastRuns:
     def parts(self, row: ArchivedRun) -> list[SavedPart]:
         """Columns of a run of `rows`; none: it went meanwhile. Raises: as `answer`."""
         with StateFolder.open(self._path, create=False, owner=False) as folder:
-            archive = ArchiveFile.read(folder.path, folder.uuid)
-            if archive is not None:
-                with archive:
-                    if found := archive.run(row.no):
-                        return found
+            if found := _archived_parts(folder, row.no):
+                return found
             run = self._held.get(row.no) or self._fold(folder, row.no)
-        return [] if run is None else [SavedPart(run.no, *piece) for piece in save_run(run)]
+            if run is None:  # it may have come to the archive, and the log before that be gone
+                return _archived_parts(folder, row.no)
+        return [SavedPart(run.no, *piece) for piece in save_run(run)]
 
     def _is_there(self) -> bool:
         return self._rule is not None or os.path.exists(os.path.join(self._path, ARCHIVE_NAME))
+
+    def _comes(self, number: int) -> bool:
+        """Whether a run that was let go of will be in the archive."""
+        if not self._assumed:
+            return True
+        with StateFolder.open(self._path, create=False, owner=False) as folder:
+            return any(row.no == number for row in self._let_go_since(folder, *self._archive_knows(folder)))
 
     def _core_with(self, key: str) -> EngineCore | None:
         row, kept = self._row(key)
@@ -151,17 +179,26 @@ class PastRuns:
         return self._core[1]
 
     def _row(self, key: str) -> tuple[ArchivedRun | None, list[SavedPart]]:
-        """The row of a public key, and its parts where they were read for that."""
+        """The row of a public key, and its parts where they were read for that.
+
+        What is not in the archive may come there while the log is read, which is then cut: it is looked for again.
+        """
         with StateFolder.open(self._path, create=False, owner=False) as folder:
-            lsn, gone, archive = 0, set[int](), ArchiveFile.read(folder.path, folder.uuid)
-            if archive is not None:
-                with archive:
-                    lsn, gone, row = archive.lsn, archive.forgotten(), archive.find(key)
-                    if row is not None:
-                        known = self._core is not None and self._core[0] == row.no
-                        return row, [] if known else archive.run(row.no)
-            found = [row for row in self._let_go_since(folder, lsn, gone) if stands_for(row, key)]
-            return max(found, key=lambda row: row.no, default=None), []
+            looked_at = -1
+            while True:
+                lsn, gone, archive = 0, set[int](), ArchiveFile.read(folder.path, folder.uuid)
+                if archive is not None:
+                    with archive:
+                        lsn, gone, row = archive.lsn, archive.forgotten(), archive.find(key)
+                        if row is not None:
+                            known = self._core is not None and self._core[0] == row.no
+                            return row, [] if known else archive.run(row.no)
+                if lsn == looked_at:
+                    return None, []
+                found = [row for row in self._let_go_since(folder, lsn, gone) if stands_for(row, key)]
+                if found:
+                    return max(found, key=lambda row: row.no), []
+                looked_at = lsn
 
     def _archive_knows(self, folder: StateFolder) -> tuple[int, set[int]]:
         """How far the archive goes, and what was deleted by hand before it came there."""
@@ -205,12 +242,23 @@ class PastRuns:
             return replay
 
         def take(replay: Replay, run: Run, ended_ns: int | None) -> None:
+            if self._assumed and run.no >= owed_below(replay.opened, ALL_RUNS, archives=False):
+                return
             self._let_go[run.no] = (replay.scheduler.lsn, archived_run(run, ended_ns))
             held.add(run)
 
         resume_live(folder, fresh, self._files)
         self._held = held.runs
         return self._held.get(wanted)
+
+
+def _archived_parts(folder: StateFolder, no: int) -> list[SavedPart]:
+    """Columns of a run as the archive has it now; none: it does not."""
+    archive = ArchiveFile.read(folder.path, folder.uuid)
+    if archive is None:
+        return []
+    with archive:
+        return archive.run(no)
 
 
 class _HeldRuns:
@@ -236,14 +284,32 @@ class _HeldRuns:
         self._nodes = 0
 
 
-def last_rule(path: str | os.PathLike[str]) -> ArchiveRule | None:
-    """The rule by which the archive of a folder was kept last; None: there is none, or nothing came there yet."""
+def past_of(path: str | os.PathLike[str]) -> PastRuns:
+    """The past of a folder for who is told nothing of its engine: by the rule that the archive was kept by last; where
+    nothing came there yet, what is on its way.
+
+    Raises:
+        ArchiveUnusable, NewerFormat, StateFolderError: It cannot be read.
+    """
     with StateFolder.open(path, create=False, owner=False) as folder:
         archive = ArchiveFile.read(folder.path, folder.uuid)
-        if archive is None:
-            return None
-        with archive:
-            return archive.rule
+        with nullcontext() if archive is None else archive:
+            rule = None if archive is None else archive.rule
+        return PastRuns(folder.path, rule or FOR_EVER, assumed=archive is None)
+
+
+def keys_of(what: str, args: Mapping[str, Any]) -> list[str]:
+    """Ids of the runs that a question may be about; none where it is not about certain runs, or not known here."""
+    if what in QUESTIONS or what in OF_ENDED or what == "rerun":
+        keys = [args.get("run")]
+    elif what in LETTERS or what in CHANGES:
+        letters = args.get("letters") or [args.get("letter")]
+        wanted = args.get("filter") or {}
+        keys = [key for letter in letters if isinstance(letter, str) for key in (letter, letter.rpartition("/")[0])]
+        keys.append(wanted.get("run"))
+    else:
+        keys = []
+    return [key for key in keys if isinstance(key, str) and key]
 
 
 def stands_for(row: ArchivedRun, key: str) -> bool:

@@ -152,6 +152,8 @@ class LogReader:
             if self._seen.next_lsn <= self._after_lsn:
                 records = (record for record in records if record.lsn > self._after_lsn)
             yield from records
+            if isinstance(data, MergedSegment) and data.vanished:
+                self.passed_over = True
         if self._seen.next_lsn <= self._after_lsn:
             self._end_before()
         self._complete = True
@@ -209,7 +211,11 @@ class LogReader:
                 break
             if self._live and last and tries < SEGMENT_TRIES_MAX:
                 tries += 1
-                data = self._files.read(f"{self._place.folder}/{segment_name(no)}")
+                try:
+                    data = self._files.read(f"{self._place.folder}/{segment_name(no)}")
+                except FileNotFoundError:  # it is the last one no more, and was removed with the oldest
+                    self.passed_over = True
+                    break
                 if len(data) <= offset:
                     break
                 continue

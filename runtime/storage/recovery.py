@@ -35,8 +35,8 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
         `runs` (latest first; `run_id`, `name`, `state`, `counts`, `paused`: how many of what is ready a pause holds
         back, `created_ns`, `ended_ns`), `paused` (scopes), `pauses` (of those, who paused them: `by`, `reason`,
         `at_ns`), `uuid` of the folder, `owner_pid` (None when no engine runs), `durability` of the
-        latest engine, `log` (`records`, `segments`, `bytes`, `bytes_cut`, and `checkpoint_lsn`:
-        records up to there are in the checkpoint and not counted; 0 when there is none).
+        latest engine, `opened`: whether there was one, `log` (`records`, `segments`, `shards`, `bytes`, `bytes_cut`,
+        and `checkpoint_lsn`: records up to there are in the checkpoint and not counted; 0 when there is none).
 
     Raises:
         StateFolderError, NotAStateFolder, NewerFormat: It cannot be read.
@@ -55,9 +55,11 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
             "uuid": str(folder.uuid),
             "owner_pid": folder.owner_pid(),
             "durability": replay.opened.get("durability"),
+            "opened": bool(replay.opened),
             "log": {
                 "records": replay.records,
                 "segments": len(report.segments),
+                "shards": folder.log_shards,
                 "bytes": report.bytes,
                 "bytes_cut": report.bytes_cut,
                 "checkpoint_lsn": replay.loaded_lsn,
@@ -104,10 +106,14 @@ def _read(folder: StateFolder) -> tuple[Scheduler, Replay, RecoveryReport]:
     return replay.scheduler, replay, report
 
 
+def scheduler_of_all() -> Scheduler:
+    """A scheduler that keeps whatever the log says, for somebody who only reads."""
+    return Scheduler([], retention={"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX})
+
+
 def replay_of_all(load_blob: Any) -> Replay:
-    """A replay that keeps whatever the log says, for somebody who only reads."""
-    retention = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
-    return Replay(Scheduler([], retention=retention), load_blob)
+    """The same with its replay."""
+    return Replay(scheduler_of_all(), load_blob)
 
 
 def _row(run: Run, ended_ns: int | None, paused: frozenset[str]) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Salvage into a new folder: what can be read of a state folder becomes another one, and the old one stays untouched.
 
-    old/log ──► Sieve ──► new/log          records that fit each other, LSNs anew from the first
-    old/blobs ──────────► new/blobs        those that kept runs refer to, and that are whole
+    old/log ──► Sieve ──► new/log               records that fit each other, LSNs anew from the first
+    old/blobs ──────────► new/blobs             those that kept runs refer to, and that are whole
+    old/checkpoint.db ──► new/checkpoint.db     where the log was cut behind it: then the new log begins where it ends
+    old/archive ────────► new/archive           what is whole of it (`rescue_archive`)
 
-Where the log was cut behind a checkpoint, the state that the two give is written as an import of its runs: records of
-what was before there are none. Schedules and policy, which no run has, are then those of the program that opens it. A
-checkpoint that is damaged is passed over, and what it held is lost.
+So what only the checkpoint has (runs of before, keys, schedules, policy) is kept as the engine wrote it. One that is
+damaged is passed over, and what it held is lost. What memory let go of and is not in the archive yet keeps its large
+values, too: the next checkpoint takes it there. Subscriptions are not kept: their cursors are places in the old log.
 
 The new folder has an identity of its own and is sound: it is read again from end to end before the report says so.
 Opening it goes on with the runs that are open; what had ended and is kept is not executed again.
@@ -21,28 +23,29 @@ from __future__ import annotations
 
 import os
 import shutil
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
-from actors.exported import FORM_VERSION, lines_of
 from actors.protocol.errors import DiskFull, InternalError, StateFolderError, StateFolderInUse
-from actors.protocol.records import Record
-from actors.replay import Replay
-from actors.scheduler import Scheduler
+from actors.protocol.records import Record, RecordType
 from runtime.mail.blobs import BlobStore
+from runtime.storage.checkpoint import CheckpointFile
 from runtime.storage.contents import Blobs, Contents, check_contents, look_up
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
+from runtime.storage.openings import Opening, note_opening, read_openings
 from runtime.storage.reader import read_log
 from runtime.storage.report import RecoveryReport
+from runtime.storage.rescue_archive import rescue_archive
 from runtime.storage.resume import begin_to_salvage
-from runtime.storage.sharded_wal import LogWriting, open_log
 from runtime.storage.sieve import Sieve
-from runtime.storage.transfer import enter_runs
-from runtime.storage.wal import NO_SPACE, batches
+from runtime.storage.wal import NO_SPACE, LogWriter, batches
 
 BATCH_RECORDS: Final = 1024
 ASIDE: Final = ".part"
@@ -50,7 +53,8 @@ ASIDE: Final = ".part"
 
 @dataclass(frozen=True, slots=True)
 class RescueReport:
-    """What went into the new folder. `contents` is what a check of it says; `lost` are the gaps of the old log."""
+    """What went into the new folder. `contents` is what a check of it says; `lost` are the gaps of the old log;
+    `archived` and `archived_lost` are runs of its archive that were kept and that could not be read."""
 
     source: str
     target: str
@@ -58,6 +62,8 @@ class RescueReport:
     contents: Contents
     blobs_copied: int
     bytes_copied: int
+    archived: int = 0
+    archived_lost: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -68,6 +74,8 @@ class RescueReport:
             "contents": self.contents.to_json(),
             "blobs_copied": self.blobs_copied,
             "bytes_copied": self.bytes_copied,
+            "archived": self.archived,
+            "archived_lost": self.archived_lost,
         }
 
 
@@ -102,22 +110,25 @@ def rescue(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Resc
 
 def _make(old: StateFolder, aside: str, target: str) -> RescueReport:
     store = BlobStore(old.blobs_path, fsync=False)
-    sieve = Sieve(store.open)
-    with StateFolder.open(aside, log_shards=old.log_shards) as new:
-        report = _copy_log(old, new, DiskFiles(), sieve)
+    sieve = Sieve(store.open, store.has_run)
+    with StateFolder.open(aside, log_shards=old.log_shards) as new, closing(_LogCopy(old, new, sieve)) as log:
+        log.copy()
         found = look_up(sieve, store)
         try:
             copied = copy_blobs(found, old.blobs_path, new.blobs_path)
+            archive = rescue_archive(old, new, log.lsn_of)
         except OSError as fault:
             if fault.errno in NO_SPACE:
                 raise DiskFull(f"no space for the blobs of {target}: {fault}") from fault
             raise StateFolderError(f"a blob cannot be copied: {fault}") from fault
+        log.number_from(archive.next_no)
     contents = check_contents(aside)
     if contents.records_dropped or contents.runs_lost:
         raise InternalError(f"what was salvaged from {old.path} does not fit: {'; '.join(contents.problems)}")
     os.rename(aside, target)  # an empty folder of that name is replaced
     DiskFiles().sync_folder(os.path.dirname(target))
-    return RescueReport(old.path, target, report, contents, len(found.sound), copied)
+    lost = log.reader.report()
+    return RescueReport(old.path, target, lost, contents, len(found.sound), copied, archive.runs, archive.lost)
 
 
 def refuse_not_new(target: str | os.PathLike[str]) -> None:
@@ -154,55 +165,83 @@ def copy_blobs(found: Blobs, source: str, target: str) -> int:
     return size
 
 
-def _copy_log(old: StateFolder, new: StateFolder, files: DiskFiles, sieve: Sieve) -> RecoveryReport:
-    """Write what passes, with LSNs of its own; returns what reading the old log found."""
-    base_lsn = begin_to_salvage(old, sieve.replay, files)
-    if base_lsn:
-        return _copy_state(old, new, files, sieve, base_lsn)
-    reader = read_log(old.log, files, salvage=True)
-    writer = _writer_of(new, files)
-    first_lsn = writer.next_lsn
+class _LogCopy:
+    """Checkpoint and log of the old folder in the new one, the records with LSNs of its own; `close` it.
 
-    def kept() -> Iterator[Record]:
-        for record in reader:
-            passed = sieve.take(record, reader.lost)
-            if passed is not None:
-                yield passed
+    Args:
+        old: The folder to be read.
+        new: The folder that is made.
+        sieve: Takes all of the old log.
+    """
 
-    def renumbered() -> Iterator[Record]:
-        for lsn, record in enumerate(kept(), first_lsn):
-            yield record._replace(lsn=lsn)
+    def __init__(self, old: StateFolder, new: StateFolder, sieve: Sieve) -> None:
+        files = DiskFiles()
+        self._new, self._sieve = new, sieve
+        self._base_lsn = begin_to_salvage(old, sieve.replay, files)
+        self._says_base = not self._base_lsn
+        self._passed = array("Q")
+        if self._base_lsn:
+            _copy_checkpoint(old, new)
+            _copy_openings(old, new, self._base_lsn, self._offset_ns)
+        self.reader = read_log(old.log, files, salvage=True, after_lsn=self._base_lsn)
+        self._writer = LogWriter(new.log, files, RecoveryReport((), 0, 0, self._base_lsn + 1, 0, 0, (), 0))
 
-    try:
-        for batch in batches(renumbered(), BATCH_RECORDS):
-            writer.write(batch, sync=False)
-    finally:
-        writer.close()
-    return reader.report()
+    def copy(self) -> None:
+        """Write what passes. Raises DiskFull, LogFailed."""
+        for batch in batches(self._kept(), BATCH_RECORDS):
+            self._writer.write(batch, sync=False)
+        if not self._says_base:  # so that it is missed, should it be lost
+            self._add(RecordType.CHECKPOINT, [self._base_lsn])
+
+    def number_from(self, next_no: int) -> None:
+        """Runs to come get no smaller numbers than this: those below are of archived ones."""
+        if next_no > self._sieve.scheduler.book.next_run_no:
+            clocks = {"now_ns": 0, "wall_ns": self._offset_ns}
+            self._add(RecordType.OPENED, {**self._sieve.replay.opened, **clocks, "next_run_no": next_no})
+
+    def lsn_of(self, lsn: int) -> int:
+        """How far the new log has come where the old one had come to this LSN."""
+        return min(lsn, self._base_lsn) + bisect_right(self._passed, lsn)
+
+    def close(self) -> None:
+        """Close the new log."""
+        self._writer.close()
+
+    @property
+    def _offset_ns(self) -> int:
+        """What leads from the engine's clock to the wall clock, as of the record that was taken last."""
+        return self._sieve.replay.offset_ns
+
+    def _kept(self) -> Iterator[Record]:
+        for record in self.reader:
+            passed = self._sieve.take(record, self.reader.lost)
+            if passed is None:
+                continue
+            lsn = self._base_lsn + 1 + len(self._passed)
+            self._passed.append(record.lsn)
+            if record.type == RecordType.CHECKPOINT:
+                self._says_base = True
+            elif record.type == RecordType.OPENED and self._base_lsn:
+                said = self._sieve.replay.opened
+                note_opening(self._new.path, Opening(lsn, said["now_ns"], said["wall_ns"]))
+            yield passed._replace(lsn=lsn)
+
+    def _add(self, type_: RecordType, said: Any) -> None:
+        self._writer.write([Record(self._writer.next_lsn, type_, orjson.dumps(said))], sync=False)
 
 
-def _copy_state(old: StateFolder, new: StateFolder, files: DiskFiles, sieve: Sieve, base_lsn: int) -> RecoveryReport:
-    """The same where the log was cut behind a checkpoint: what was before has no records, so the runs are entered as an
-    import enters them; returns what reading the old log found."""
-    reader = read_log(old.log, files, salvage=True, after_lsn=base_lsn)
-    for record in reader:
-        sieve.take(record, reader.lost)
-    enter_runs(Replay(Scheduler([])), _writer_of(new, files), BlobStore(new.blobs_path), _lines(sieve.scheduler))
-    return reader.report()
+def _copy_checkpoint(old: StateFolder, new: StateFolder) -> None:
+    """Part by part, under the identity of the new folder."""
+    source = CheckpointFile.read(old.path, old.uuid)
+    if source is None:
+        raise StateFolderError(f"another process changed {old.path} meanwhile")
+    with source, CheckpointFile.write(new.path, new.uuid) as target:
+        target.put(source.lsn, source.parts(), ())
 
 
-def _lines(scheduler: Scheduler) -> Iterator[bytes]:
-    runs = [run for _, run in sorted({**scheduler.book.live, **scheduler.book.finished}.items())]
-    by_run = scheduler.keys.by_run()
-    yield orjson.dumps({"type": "export", "version": FORM_VERSION, "runs": len(runs)})
-    for run in runs:
-        for line in lines_of(scheduler, run, by_run):
-            yield orjson.dumps(line)
-
-
-def _writer_of(new: StateFolder, files: DiskFiles) -> LogWriting:
-    """Of a log that is empty."""
-    empty = read_log(new.log, files)
-    for _ in empty:
-        pass
-    return open_log(new.log, files, empty.report())
+def _copy_openings(old: StateFolder, new: StateFolder, base_lsn: int, offset_ns: int) -> None:
+    """How the clocks stood before the new log begins; its own records tell of later openings."""
+    known = read_openings(old.path)
+    before = [opening for opening in (known.entries if known is not None else ()) if opening.lsn <= base_lsn]
+    for opening in before or [Opening(base_lsn, 0, offset_ns)]:
+        note_opening(new.path, opening)

@@ -28,15 +28,15 @@ from runtime.storage.folder import StateFolder, is_log_name, next_log_name
 from runtime.storage.reader import list_segments, read_log, segment_heads
 from runtime.storage.report import MARK_CLOSED, RecoveryReport, lsn_behind_mark
 from runtime.storage.segment import LogPlace
-from runtime.storage.sharded_wal import LogWriting, open_log
-from runtime.storage.wal import NO_SPACE, batches
+from runtime.storage.wal import NO_SPACE, LogWriter, batches
 
 BATCH_RECORDS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ReshardReport:
-    """What was moved: `shards` from and to, records, bytes of the new log, its folder; and folders left over before."""
+    """What was moved: `shards` from and to, records (as `verify` counts them), bytes of the new log, its folder; and
+    folders left over before."""
 
     path: str
     shards_before: int
@@ -105,7 +105,7 @@ def _move(folder: StateFolder, shards: int, files: Files) -> tuple[int, int]:
         if isinstance(fault, OSError) and fault.errno in NO_SPACE:
             raise DiskFull(f"no space in {folder.path} for its log once more") from fault
         raise
-    return reader.report().records, reader.report().bytes
+    return got.records, reader.report().bytes
 
 
 def _copy(log: LogPlace, to: LogPlace, files: Files) -> _Digest:
@@ -113,7 +113,7 @@ def _copy(log: LogPlace, to: LogPlace, files: Files) -> _Digest:
     first_no, first_lsn = next(((no, lsn) for no, lsn, _ in _heads(log, files)), (1, LSN_FIRST))
     empty = RecoveryReport((), 0, 0, first_lsn, 0, 0, (), 0)
     digest = _Digest(())
-    writer = open_log(to, files, empty, first_no=first_no)
+    writer = LogWriter(to, files, empty, first_no=first_no)
     try:
         last: Record | None = None
         for batch in batches(read_log(log, files, marks=True), BATCH_RECORDS):
@@ -140,7 +140,7 @@ def _heads(log: LogPlace, files: Files) -> Iterator[tuple[int, int, int]]:
             yield no, lsn, size
 
 
-def _write(writer: LogWriting, records: list[Record]) -> None:
+def _write(writer: LogWriter, records: list[Record]) -> None:
     """Write records that are contiguous, but behind marks that stand for several."""
     start = 0
     for index, record in enumerate(records):
@@ -157,6 +157,8 @@ class _Digest:
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._hasher = xxhash.xxh3_128()
+        self.records = 0
+        """How many there are, without the log's own marks."""
         self.take(records)
 
     def take(self, records: Iterable[Record]) -> None:
@@ -164,6 +166,7 @@ class _Digest:
         for lsn, type_, payload in records:
             self._hasher.update(b"%d %d %d " % (lsn, type_, len(payload)))
             self._hasher.update(payload)
+            self.records += type_ != RecordType.MARK
 
     @property
     def value(self) -> bytes:

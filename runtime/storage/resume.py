@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import orjson
 
-from actors.protocol.errors import CheckpointUnusable, LogCorrupt
+from actors.protocol.errors import CheckpointUnusable, LogCorrupt, StateFolderError
 from actors.protocol.records import LSN_FIRST, RecordType
 from actors.replay import Replay
 from actors.saved import load
@@ -30,6 +30,7 @@ from runtime.storage.folder import StateFolder
 from runtime.storage.reader import list_segments, read_log, segment_heads
 from runtime.storage.report import RecoveryReport
 
+T = TypeVar("T")
 LIVE_TRIES_MAX: Final = 5
 """Readings of a folder beside an engine that removes segments, before it is given up."""
 OVERTAKEN: Final = (CheckpointUnusable, LogCorrupt)
@@ -72,18 +73,37 @@ def resume_live(folder: StateFolder, fresh: Callable[[], Replay], files: Files) 
         fresh: Makes a replay.
         files: The seam to the disk.
     """
-    for tries in range(1, LIVE_TRIES_MAX + 1):
+
+    def read() -> tuple[Replay, RecoveryReport] | None:
         replay = fresh()
         after_lsn = _begin(folder, replay, files)
+        report, passed_over = _read(folder, replay, files, after_lsn, salvage=False, live=True)
+        return None if passed_over else (replay, report)
+
+    return until_whole(folder, read)
+
+
+def until_whole(folder: StateFolder, read: Callable[[], T | None]) -> T:
+    """Read a folder beside an engine, until that did not cut the log meanwhile.
+
+    Args:
+        folder: The state folder.
+        read: Reads it from the beginning; None: the log was cut meanwhile.
+
+    Raises:
+        StateFolderError: The engine is always faster. Whatever `read` raises, where that is no trace of an engine.
+    """
+    was_owned = folder.owner_pid() is not None
+    for tries in range(1, LIVE_TRIES_MAX + 1):
         try:
-            report, passed_over = _read(folder, replay, files, after_lsn, salvage=False, live=True)
+            if (found := read()) is not None:
+                return found
         except OVERTAKEN:
-            if tries == LIVE_TRIES_MAX:
+            owned = folder.owner_pid() is not None
+            if tries == LIVE_TRIES_MAX or not (owned or was_owned):
                 raise
-            continue
-        if not passed_over:
-            break
-    return replay, report
+            was_owned = owned
+    raise StateFolderError(f"{folder.path}: its engine cuts the log faster than it can be read; ask again")
 
 
 def begin_if_cut(folder: StateFolder, replay: Replay, files: Files, upto_lsn: int | None = None) -> int:

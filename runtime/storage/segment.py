@@ -155,7 +155,7 @@ def pack_segment_header(no: int, first_lsn: int, place: LogPlace) -> bytes:
 
 
 def read_segment_header(data: bytes, no: int, place: LogPlace) -> int:
-    """Check a segment's header and return its first LSN.
+    """Check a segment's header and return its first LSN. Every version has its check at this place.
 
     Raises:
         LogCorrupt: Not a segment, damaged, or of another log; offset 0.
@@ -167,12 +167,12 @@ def read_segment_header(data: bytes, no: int, place: LogPlace) -> int:
     magic, version, _size, number, uuid, first_lsn, check = SEGMENT_HEADER.unpack_from(data)
     if magic != MAGIC:
         raise LogCorrupt(f"segment {name} does not start like one", name, 0)
-    if version > FORMAT_VERSION:
-        raise NewerFormat(f"segment {name} has format {version}; this version reads up to {FORMAT_VERSION}")
     if uuid != place.uuid.bytes:
         raise LogCorrupt(f"segment {name} belongs to another state folder ({UUID(bytes=uuid)})", name, 0)
     if digest(data[: SEGMENT_HEADER_BYTES - CHECK_BYTES], place.seed) != check or number != no:
         raise LogCorrupt(f"the header of segment {name} is damaged", name, 0)
+    if version > FORMAT_VERSION:
+        raise NewerFormat(f"segment {name} has format {version}; this version reads up to {FORMAT_VERSION}")
     return int(first_lsn)
 
 

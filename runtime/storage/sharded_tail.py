@@ -171,17 +171,24 @@ class ShardedTail:
         first = self.first_lsn
         if lsn < first:
             raise CursorTooOld(f"LSN {lsn} is not kept any more; the first that is kept is {first}", first)
+        have = self._go_to(lsn)
+        if not have and lsn != (end := self.end_lsn()):
+            have = self._go_to(lsn) if lsn < end else have  # it was written since the shards were looked at
+            if not have:
+                raise CursorBeyondEnd(f"LSN {lsn} is beyond the end of the log; the next one is {end}", end)
+        self.next_lsn = min(have, default=lsn)
+
+    def _go_to(self, lsn: int) -> list[int]:
+        """Let each shard begin with this record or the first one behind it; what those have that have one."""
         self._ahead.clear()
         for part in self._parts:
             part.seek(lsn)
-        have = [part.next_lsn for part in self._parts if part.knows_more]
-        if not have and lsn != (end := self.end_lsn()):
-            raise CursorBeyondEnd(f"LSN {lsn} is beyond the end of the log; the next one is {end}", end)
-        self.next_lsn = min(have, default=lsn)
+        return [part.next_lsn for part in self._parts if part.knows_more]
 
     def read(self, upto_lsn: int | None = None) -> list[Record]:
         """The next records; none at the end of what is there. Arguments and faults as `LogTail.read`."""
         upto = self.end_lsn() - 1 if upto_lsn is None else upto_lsn
+        opened_anew = False
         while self.next_lsn <= upto:
             found = self._contiguous()
             if found:
@@ -194,6 +201,10 @@ class ShardedTail:
                 raise CursorTooOld(f"LSNs {self.next_lsn} to {first - 1} were removed before they were read", first)
             if upto_lsn is None:
                 self._again()
+            elif not opened_anew:  # the file of a segment that a writer took back may still be open
+                opened_anew = True
+                self._again()
+                continue
             elif self._ahead or any(part.stuck for part in self._parts):
                 raise self._corrupt()
             break
@@ -234,10 +245,8 @@ class ShardedTail:
         return got
 
     def _again(self) -> None:
-        """Forget what is behind an unfinished write: it may be written anew, as something else."""
-        self._ahead.clear()
-        for part in self._parts:
-            part.seek(self.next_lsn)
+        """Forget what is behind an unfinished write: it may be written anew, as something else, or in another file."""
+        self._go_to(self.next_lsn)
 
     def _corrupt(self) -> Exception:
         at = [part for part in self._parts if part.stuck] or self._parts

@@ -26,14 +26,15 @@ from typing import Any, Final
 import orjson
 
 from actors.kept import MARK as WRITTEN_AGAIN
-from actors.protocol import limits
+from actors.once import folders
 from actors.protocol.errors import EnvironmentFault, MainspringError
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record, RecordType
+from actors.released import released
 from actors.replay import Replay
 from actors.run import Run
-from actors.scheduler import Scheduler
 from actors.state_column import PENDING, TERMINAL_FIRST, TERMINAL_LAST
+from runtime.storage.recovery import scheduler_of_all
 
 _MISFITS: Final = (MainspringError, AssertionError, LookupError, ValueError, TypeError, AttributeError)
 """What folding a record raises that does not fit."""
@@ -44,6 +45,7 @@ class Sieve:
 
     Args:
         load_blob: Opens a blob by name: graphs may stand in one.
+        has_files: Whether there are large values in a folder of this name.
 
     Attributes:
         scheduler: Knows what the passed records say.
@@ -52,18 +54,21 @@ class Sieve:
         stopped: Records that did not.
         nodes_again: Ends of nodes that did not pass.
         lost: Numbers of runs that records name and nobody knows.
+        leaving: Runs that were let go of and have large values: they may be on their way to the archive.
     """
 
-    def __init__(self, load_blob: Callable[[str], Any]) -> None:
-        retention = {"runs": limits.NODES_PER_RUN_MAX, "nodes": limits.NODES_OPEN_MAX}
-        self.scheduler = Scheduler([], retention=retention)
+    def __init__(self, load_blob: Callable[[str], Any], has_files: Callable[[str], bool] | None = None) -> None:
+        self.scheduler = scheduler_of_all()
         self.replay = Replay(self.scheduler, self._load)
         self.misfits: list[tuple[int, str]] = []
         self.passed = self.stopped = self.nodes_again = 0
         self.lost: dict[int, None] = {}
+        self.leaving: list[Run] = []
         self.containers: dict[str, int] = {}
         """Blobs that hold a whole graph, and the record that names each."""
         self._load_blob = load_blob
+        self._has_files = has_files or (lambda _: False)
+        self.replay.let_go = self._leave
         self._lost_before = 0
         self._known: dict[int, int] = {}
         self._released: set[int] = set()
@@ -101,6 +106,10 @@ class Sieve:
     def _load(self, name: str) -> Any:
         self.containers[name] = self._lsn
         return self._load_blob(name)
+
+    def _leave(self, run: Run, ended_ns: int | None) -> None:
+        if any(self._has_files(name) for name in folders(run)):
+            self.leaving.append(run)
 
     def _doubt(self) -> None:
         """From here on, what was added to open runs may have other numbers."""
@@ -155,14 +164,14 @@ class Sieve:
         return None
 
     def _cancel(self, payload: bytes) -> bytes | None:
-        no, node, leased = orjson.loads(payload)
+        no, node, leased, *told = orjson.loads(payload)
         run = self._run(no)
         if run is None or (node is None and not leased):
             return payload
         if node is not None and not self._is_known(run, node):
             return None
         held = [n for n in leased if self._may_end(run, n)]
-        return payload if held == leased else orjson.dumps([no, node, held])
+        return payload if held == leased else orjson.dumps([no, node, held, *told])
 
     def _spawned(self, payload: bytes) -> bytes | None:
         _, no, node, _ = orjson.loads(payload)
@@ -196,7 +205,7 @@ class Sieve:
         return payload if held == nodes else orjson.dumps([what, no, held, *rest]) if held else None
 
     def _let_go(self, payload: bytes) -> bytes | None:
-        self._released.update(orjson.loads(payload))
+        self._released.update(released(payload))
         return payload
 
 

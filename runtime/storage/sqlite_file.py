@@ -6,15 +6,13 @@
 A digest is seeded by the folder's uuid and covers the place of its part, so that none can stand for another.
 
 A reader that may not write finds the journal that a crash left, which only a writer can put right: it looks at a copy
-of both files.
+of both files (`private_copy`).
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import ClassVar, Final, NoReturn, Self
@@ -25,6 +23,7 @@ import xxhash
 
 from actors.protocol.errors import DiskFull, EnvironmentFault, NewerFormat, StateFolderError
 from runtime.storage.packing import Packer
+from runtime.storage.private_copy import open_copy
 
 BUSY_S: Final = 30.0
 """How long another process may hold a file before a transaction gives up (SQLITE_BUSY, which is StateFolderError)."""
@@ -32,7 +31,6 @@ META_TABLE: Final = "CREATE TABLE meta(name TEXT PRIMARY KEY, value)"
 PART_TABLE: Final = """CREATE TABLE part(
     run INTEGER, col TEXT, at INTEGER, digest BLOB, packed INTEGER, body BLOB, PRIMARY KEY (run, col, at)
 )"""
-_FILES: Final = ("", "-journal")
 _OUTSIDE: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_PERM")
 """How errors begin that say nothing of what is in the file."""
 
@@ -44,7 +42,7 @@ class PartsFile:
         path: Of the file.
         uuid: Of the state folder.
         database: Opened.
-        copy: Folder of a copy, which is removed with it.
+        copied: It is a copy.
 
     Attributes:
         lsn: The latest record that it has seen; 0: it is new.
@@ -60,14 +58,14 @@ class PartsFile:
     format_max: ClassVar[int]
     damaged: ClassVar[type[EnvironmentFault]]
 
-    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, copy: str | None = None) -> None:
+    def __init__(self, path: str, uuid: UUID, database: sqlite3.Connection, *, copied: bool = False) -> None:
         self.path = path
         self.lsn = 0
         self.packer = Packer()
         self._uuid = str(uuid)
         self._seed = uuid.int & 0xFFFF_FFFF_FFFF_FFFF
         self._database, self._reads = database, False
-        self._copy = copy
+        self._copied = copied
 
     @classmethod
     def read(cls, folder: str, uuid: UUID) -> Self | None:
@@ -87,7 +85,8 @@ class PartsFile:
             except sqlite3.OperationalError as error:
                 if not needs_copy(error):
                     raise
-                found = cls._of_copy(path, uuid)
+                found.close()
+                found = cls(path, uuid, open_copy(path), copied=True)
                 there = found._begins()
         except sqlite3.Error as error:
             cls._explain(path, error)
@@ -120,24 +119,12 @@ class PartsFile:
     def close(self) -> None:
         """Close. Closing twice is harmless."""
         self._database.close()
-        if self._copy is not None:
-            shutil.rmtree(self._copy, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @classmethod
-    def _of_copy(cls, path: str, uuid: UUID) -> Self:
-        """What a crash left can only be put right where one may write."""
-        folder = copied(path)
-        try:
-            return cls(path, uuid, connect(os.path.join(folder, cls.file_name), "rw"), folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
 
     def _begins(self) -> bool:
         """As `_begin`; closed when that raises."""
@@ -181,19 +168,6 @@ def connect(path: str, mode: str) -> sqlite3.Connection:
     """Open a file; `mode` is "ro", "rw" or "rwc" (made where missing). Transactions are the caller's."""
     uri = f"file:{quote(path)}?mode={mode}"
     return sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
-
-
-def copied(path: str) -> str:
-    """A copy of a file and its journal in a folder of its own, which the caller removes; returns the folder."""
-    folder = tempfile.mkdtemp(prefix="mainspring-")
-    try:
-        for suffix in _FILES:
-            with suppress(FileNotFoundError):
-                shutil.copyfile(path + suffix, os.path.join(folder, os.path.basename(path) + suffix))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return folder
 
 
 def needs_copy(error: sqlite3.Error) -> bool:

@@ -14,7 +14,6 @@ what was missed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from re import compile as pattern
 from typing import Final, Self
 
 import orjson
@@ -26,7 +25,19 @@ from runtime.storage.files import DiskFiles
 from runtime.storage.openings import Opening
 from runtime.storage.reader import list_segments
 from runtime.storage.report import lsn_behind_mark
-from runtime.storage.seek import OrderKey, RecordPlace, SegmentFile, corrupt, last_with, open_segment
+from runtime.storage.seek import (
+    HEAD_BYTES,
+    NEAR_RECORDS,
+    WINDOW_BYTES,
+    OrderKey,
+    RecordPlace,
+    SegmentFile,
+    corrupt,
+    last_with,
+    open_segment,
+)
+from runtime.storage.seek_keys import BY_RUN, BY_TIME, run_no_of, time_of
+from runtime.storage.seek_run import find_behind, find_submission
 from runtime.storage.segment import (
     CHECK_BYTES,
     RECORD_HEADER,
@@ -38,13 +49,12 @@ from runtime.storage.segment import (
 
 READ_BYTES: Final = 1 << 20
 """What one `read` takes from the file, if no record is larger."""
-FIRST_BYTES: Final = 1 << 14
-"""The same of the first one at a place; each that was full is followed by one of four times as much."""
+BEGIN_BYTES: Final = 1 << 14
+"""The same of the first one of who begins with a segment; each that was full is followed by four times as much."""
+FIRST_BYTES: Final = 1 << 10
+"""The same in the middle of one: whoever went there waits for the record that is there."""
 OPENED_MARK: Final = b'"next_run_no":'
 """What is in the record of an opening."""
-
-_SUBMITTED: Final = pattern(rb'[TM]\["(?:[^"\\]|\\.)*",(\d+),(\d+)')
-_ATTEMPT: Final = pattern(rb",(\d+),\[\d+,\d+,\d+\]\]\Z")
 
 
 class LogTail:
@@ -55,7 +65,7 @@ class LogTail:
         self.next_lsn = LSN_FIRST
         self._segment: SegmentFile | None = None
         self._offset = SEGMENT_HEADER_BYTES
-        self._window = FIRST_BYTES
+        self._window = BEGIN_BYTES
         for no in self._numbers():
             segment = open_segment(place, no)
             if segment is not None:
@@ -159,7 +169,7 @@ class LogTail:
     def _set(self, segment: SegmentFile, offset: int, lsn: int) -> None:
         self._leave()
         self._segment, self._offset, self.next_lsn = segment, offset, lsn
-        self._window = FIRST_BYTES
+        self._window = BEGIN_BYTES if offset == SEGMENT_HEADER_BYTES else FIRST_BYTES
 
     def _leave(self) -> None:
         if self._segment is not None:
@@ -168,6 +178,11 @@ class LogTail:
 
     def _numbers(self) -> list[int]:
         return list_segments(self.place, DiskFiles())
+
+    def _numbers_to(self, lsn: int) -> list[int]:
+        """Those that can have records up to this LSN; others need not be opened to be passed over."""
+        numbers, here = self._numbers(), self._segment
+        return numbers if here is None or lsn >= self.next_lsn else [no for no in numbers if no <= here.no]
 
     @staticmethod
     def _end_of(segment: SegmentFile) -> int:
@@ -284,17 +299,20 @@ class LogTail:
 
     def submission(self, no: int, below_lsn: int) -> Record | None:
         """The record with which the run of this number was submitted."""
-        at = self._last_below(_BY_RUN, no + 1, below_lsn)
+        segment, end = self._segment, self._offset
+        if segment is not None and (found := find_behind(segment, end, no)) is not None:
+            return segment.record(found)
+        at = find_submission(self.place, self._numbers(), no) or self._last_below(BY_RUN, no + 1, below_lsn)
         if at is None:
             return None
         segment, found = at
         with segment:
-            payload = segment.payload(found)
-            return Record(found.lsn, found.type, payload) if run_no_of(found.type, payload) == no else None
+            record = segment.record(found)
+            return record if run_no_of(record.type, record.payload) == no else None
 
     def before_time(self, wall_ns: int) -> int:
         """An LSN before which nothing is of this time (ns since 1970) or later, if nobody set the clock."""
-        at = self._last_below(_BY_TIME, wall_ns, 1 << 62)
+        at = self._last_below(BY_TIME, wall_ns, 1 << 62)
         if at is None:
             return self.first_lsn
         at[0].close()
@@ -308,7 +326,7 @@ class LogTail:
             opening: The last one up to there, where that is known; else it is looked for.
         """
         offset_ns = wall_ns = 0
-        for no in reversed(self._numbers()):
+        for no in reversed(self._numbers_to(lsn)):
             segment = open_segment(self.place, no)
             if segment is None:
                 continue
@@ -316,7 +334,9 @@ class LogTail:
                 if segment.first_lsn > lsn:
                     continue
                 if not wall_ns:
-                    wall_ns = _time_before(segment, lsn)
+                    here = self._segment is not None and self._segment.no == no
+                    is_near = here and lsn < self.next_lsn <= lsn + NEAR_RECORDS
+                    wall_ns = _time_before(segment, lsn, self._offset if is_near else 0)
                 if opening is not None:
                     return opening.wall_ns - opening.now_ns, max(wall_ns, opening.wall_ns)
                 found = last_with(segment, OPENED_MARK, RecordType.OPENED, lsn)
@@ -345,36 +365,6 @@ class LogTail:
         return None
 
 
-def run_no_of(type_: int, payload: bytes) -> int | None:
-    """The number of the run that a record submits. The beginning of the payload is enough."""
-    head = _submitted(type_, payload)
-    return None if head is None else head[0]
-
-
-def time_of(type_: int, payload: bytes) -> int | None:
-    """The wall clock (ns) of a record that says it near its beginning or its end."""
-    if type_ == RecordType.SUBMITTED:
-        head = _submitted(type_, payload)
-        return None if head is None else head[1]
-    if type_ == RecordType.OPENED:
-        return int(orjson.loads(payload)["wall_ns"])
-    if type_ == RecordType.ATTEMPT and (found := _ATTEMPT.search(payload)) is not None:
-        return int(found[1])
-    return None
-
-
-def _submitted(type_: int, payload: bytes) -> tuple[int, int] | None:
-    """Number and time of a new run."""
-    if type_ != RecordType.SUBMITTED:
-        return None
-    if payload[:1] == b"G":
-        length = int.from_bytes(payload[1:5], "little")
-        _, no, wall_ns, _ = orjson.loads(payload[5 : 5 + length])
-        return no, wall_ns
-    found = _SUBMITTED.match(payload)
-    return None if found is None else (int(found[1]), int(found[2]))
-
-
 def latest_before(place: LogPlace, lsn: int) -> int:
     """The latest time that one of some records before an LSN says, in the segment where that is; 0: none does."""
     for no in reversed(list_segments(place, DiskFiles())):
@@ -386,15 +376,14 @@ def latest_before(place: LogPlace, lsn: int) -> int:
     return 0
 
 
-def _time_before(segment: SegmentFile, lsn: int) -> int:
-    """The latest time that one of some records before this one says; 0: none does."""
-    latest = 0
-    for at in segment.walk(segment.near(lsn)):
+def _time_before(segment: SegmentFile, lsn: int, end: int = 0) -> int:
+    """The latest time that one of some records before this one says; 0: none does. `end`: its offset, if known."""
+    latest, low = 0, max(SEGMENT_HEADER_BYTES, end - WINDOW_BYTES)
+    start = segment.next_record(low, end, segment.first_lsn) if end else None
+    for at in segment.walk(segment.near(lsn - NEAR_RECORDS) if start is None else start.offset):
         if at.lsn >= lsn:
             break
-        latest = time_of(at.type, segment.payload(at)) or latest
+        if at.type in BY_TIME.types:
+            count = HEAD_BYTES if at.type == RecordType.SUBMITTED else -1
+            latest = time_of(at.type, segment.payload(at, count)) or latest
     return latest
-
-
-_BY_RUN: Final = OrderKey(frozenset({RecordType.SUBMITTED}), run_no_of)
-_BY_TIME: Final = OrderKey(frozenset({RecordType.SUBMITTED, RecordType.OPENED, RecordType.ATTEMPT}), time_of)

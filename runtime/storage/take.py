@@ -1,6 +1,6 @@
 """Takes a checkpoint: the last one, and the closed segments of the log behind it, become the next one.
 
-    checkpoint ──► load ──► fold segments ──► save what changed ──► checkpoint, one transaction
+    checkpoint ──► load ──► fold segments ──► save what they touch ──► checkpoint, one transaction
                                 └──► runs that are let go of ──► archive, before that (`archiving`)
 
 Nothing is asked of the engine, and nothing here is on its way: it reads files that do not change any more, in a process
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from actors.archived import ArchiveRule
 from actors.protocol.errors import CheckpointUnusable, LogCorrupt
 from actors.protocol.records import LSN_FIRST
-from actors.saved import kept_runs, load, save
+from actors.saved import kept_runs, load, save, save_touched
 from runtime.storage.archiving import Archiver
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
 from runtime.storage.files import DAMAGED, Files
@@ -63,8 +63,7 @@ def take_checkpoint(
         replay = replay_of_all(load_blob)
         base_lsn = checkpoint.lsn if begins is not None and begins <= checkpoint.lsn + 1 else 0
         if base_lsn:
-            load(replay, checkpoint.parts())
-            replay.touched = set()
+            replay.touched = load(replay, checkpoint.parts())
         archiver = None if rule is None else stack.enter_context(Archiver(folder, replay, rule, time.time_ns(), files))
         reader = read_log(folder.log, files, after_lsn=base_lsn, below=below)
         for record in reader:
@@ -75,7 +74,8 @@ def take_checkpoint(
         if report.next_lsn != lsn + 1:
             raise LogCorrupt(f"the closed segments end at LSN {report.next_lsn - 1}, not at {lsn}")
         due_ns = None if archiver is None else archiver.finish(lsn)
-        written = checkpoint.put(lsn, save(replay, replay.touched), kept_runs(replay))
+        parts = save(replay) if replay.touched is None else save_touched(replay, replay.touched)
+        written = checkpoint.put(lsn, parts, kept_runs(replay))
         checkpoint.give_back()
         return Taken(lsn, written, due_ns)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import binascii
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -48,9 +49,8 @@ from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.recovery import read_runs
 from runtime.storage.resume import resume
-from runtime.storage.sharded_wal import LogWriting, open_log
 from runtime.storage.transfer_archived import ArchivedRuns
-from runtime.storage.wal import NO_SPACE
+from runtime.storage.wal import NO_SPACE, LogWriter
 
 PIECE_BYTES: Final = 3 << 20
 """Of a blob, in one line; a multiple of three, so that pieces have no padding."""
@@ -188,7 +188,7 @@ def import_runs(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Transfe
     with StateFolder.open(path) as folder:
         store = BlobStore(folder.blobs_path)
         replay = Replay(Scheduler([]), store.open)
-        writer = open_log(folder.log, files, resume(folder, replay, files))
+        writer = LogWriter(folder.log, files, resume(folder, replay, files))
         try:
             return enter_runs(replay, writer, store, lines)
         except OSError as fault:
@@ -197,7 +197,7 @@ def import_runs(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Transfe
             raise StateFolderError(f"the runs cannot be imported: {fault}") from fault
 
 
-def enter_runs(replay: Replay, writer: LogWriting, store: BlobStore, lines: Iterable[bytes]) -> Transfer:
+def enter_runs(replay: Replay, writer: LogWriter, store: BlobStore, lines: Iterable[bytes]) -> Transfer:
     """Enter the runs of an export into a log, and close it.
 
     Args:
@@ -224,7 +224,7 @@ def enter_runs(replay: Replay, writer: LogWriting, store: BlobStore, lines: Iter
 class _Import:
     """One import, line by line."""
 
-    def __init__(self, replay: Replay, writer: LogWriting, store: BlobStore) -> None:
+    def __init__(self, replay: Replay, writer: LogWriter, store: BlobStore) -> None:
         replay.incoming.refuses = True
         self._replay = replay
         self._writer = writer
@@ -255,7 +255,7 @@ class _Import:
         if self._before not in ("end", "export") or whole != self._expected:
             raise ExportFileError(f"the file ends early: {whole:,} of {self._expected:,} runs are in it")
         if self._runs:
-            self._write(commit_payload(self._first_no, self._no - 1))
+            self._write(commit_payload(self._first_no, self._no - 1, time.time_ns()))
         book = self._replay.scheduler.book
         return Transfer(len(self._runs), self._nodes, self._blobs, tuple(self._missing), book.crowded)
 

@@ -9,7 +9,7 @@ from actors.archived import ArchivedRun
 from actors.protocol.errors import StateFolderError
 from actors.run import Run
 from actors.scheduler import Scheduler
-from runtime.storage.past_runs import PastRuns, core_of, last_rule, stands_for
+from runtime.storage.past_runs import core_of, past_of, stands_for
 
 
 class ArchivedRuns:
@@ -25,7 +25,7 @@ class ArchivedRuns:
     def __init__(
         self, path: str | os.PathLike[str], keys: Sequence[str], known: Collection[str], *, everything: bool
     ) -> None:
-        self._past = PastRuns(os.fspath(path), last_rule(path))
+        self._past = past_of(path)
         self.found: set[str] = set()
         """Those of the keys that are here."""
         chosen: dict[str, ArchivedRun] = {}

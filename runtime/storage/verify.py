@@ -31,7 +31,7 @@ class VerifyReport:
 
     `sound` means: it opens without salvage. `problems` say why it does not; `notes` are harmless findings. `log`
     describes what can be read, as salvage would; `record_types` counts the records by type; `checkpoint_lsn` is that of
-    the checkpoint, 0 when there is none that can be read.
+    the checkpoint, 0 when there is none that can be read; `log_shards` in how many shards the log lies.
     """
 
     path: str
@@ -43,6 +43,7 @@ class VerifyReport:
     record_types: dict[str, int]
     log: RecoveryReport
     checkpoint_lsn: int = 0
+    log_shards: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -94,6 +95,7 @@ def verify(path: str | os.PathLike[str], *, files: Files | None = None) -> Verif
             record_types={_KNOWN_TYPES.get(type_, f"type {type_}"): count for type_, count in sorted(types.items())},
             log=log,
             checkpoint_lsn=checkpoint.lsn,
+            log_shards=folder.log_shards,
         )
 
 

@@ -1,6 +1,6 @@
 """Makes a checkpoint as this version writes it, for later versions to read.
 
-    python -m tests.compat.make_checkpoint tests/compat/checkpoint_v2
+    python -m tests.compat.make_checkpoint tests/compat/checkpoint_v3
 
 Run it once, when a form of the file is released, and never again for that folder. `parts` says what is in it: `PUTS`,
 one after the other, so that the file has what later ones leave of earlier ones.

@@ -18,7 +18,7 @@ from runtime.storage.folder import IDENTITY_NAME, MAGIC, StateFolder
 from runtime.storage.reader import read_log
 from runtime.storage.salvage import mend_log
 from runtime.storage.segment import LogPlace, segment_name
-from runtime.storage.sharded_wal import open_log
+from runtime.storage.wal import LogWriter
 from tests.compat.make_log import CREATED, TORN, UUID_TEXT
 
 SHARDS = 3
@@ -40,7 +40,7 @@ def write(place: LogPlace, batches: list[int]) -> None:
     log = read_log(place, FILES)
     for _ in log:
         pass
-    writer = open_log(place, FILES, log.report(), segment_bytes=700)
+    writer = LogWriter(place, FILES, log.report(), segment_bytes=700)
     for count in batches:
         writer.write([record(lsn) for lsn in range(writer.next_lsn, writer.next_lsn + count)], sync=True)
     writer.close()

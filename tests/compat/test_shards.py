@@ -11,8 +11,8 @@ from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
 from runtime.storage.reshard import reshard
-from runtime.storage.sharded_wal import open_log
 from runtime.storage.verify import verify
+from runtime.storage.wal import LogWriter
 from tests.compat import make_log, make_shards
 
 HERE = Path(__file__).parent
@@ -32,7 +32,7 @@ def test_a_released_log_opens(name: str, tmp_path: Path) -> None:
         report = log.report()
         assert len(report.segments) == 2
         assert (report.next_lsn, report.known_gaps, report.bytes_cut) == (24, 1, len(make_log.TORN))
-        writer = open_log(folder.log, files, report)
+        writer = LogWriter(folder.log, files, report)
         writer.write([make_shards.record(24)], sync=True)
         writer.close()
         assert list(read_log(folder.log, files)) == [*EXPECTED, make_shards.record(24)]

@@ -62,7 +62,7 @@ def _read(story: LogStory, record_type: int, payload: bytes, blobs: Path) -> Non
     elif record_type == RecordType.SUBMITTED:
         _read_submission(story, payload, blobs)
     elif record_type == RecordType.CANCEL:
-        run, node, _ = orjson.loads(payload)
+        run, node, *_ = orjson.loads(payload)
         story.cancels.append((run, node))
 
 

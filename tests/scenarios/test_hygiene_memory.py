@@ -26,6 +26,7 @@ SMALL: Final = Retention(runs=100, nodes=2000)
 """Finished runs are kept on purpose; here so few that they are all there after the warm-up."""
 FLAT_BYTES: Final = 3 * hygiene.MIB
 """What a process may grow by: less than 32 bytes a task. Measured were 0.4 MiB."""
+ROUNDS: Final = 4
 LEAK_BYTES: Final = 10 * 1024
 
 
@@ -54,18 +55,26 @@ def work(rt: Runtime, count: int) -> None:
 
 
 def test_s47_memory_is_flat_over_a_hundred_thousand_tasks(state_dir: Path) -> None:
-    """The program's, the engine's and the workers' own memory, after as many as warm-up."""
+    """The program's, the engine's and the workers' own memory, after as many as warm-up.
+
+    A queue that became longer than ever before, as when others need the cores, takes memory once; a leak does again.
+    """
     with Runtime(state_dir, node_types=[NodeType("cpu", workers=2)], durability="none", retention=SMALL) as rt:
         family = OwnFamily(rt)
         work(rt, TASKS)
-        gc.collect()
         watched = {"program": psutil.Process().pid, "engine": family.engine}
         watched.update({f"worker {pid}": pid for pid in family.workers})
-        before = {name: private(pid) for name, pid in watched.items()}
-        work(rt, TASKS)
-        gc.collect()
-        grown = {name: private(pid) - before[name] for name, pid in watched.items()}
-        assert {name: bytes_ for name, bytes_ in grown.items() if bytes_ > FLAT_BYTES} == {}
+        growing = dict.fromkeys(watched, 0)
+        for _ in range(ROUNDS):
+            gc.collect()
+            before = {name: private(watched[name]) for name in growing}
+            work(rt, TASKS)
+            gc.collect()
+            grown = {name: private(watched[name]) - before[name] for name in growing}
+            growing = {name: bytes_ for name, bytes_ in grown.items() if bytes_ > FLAT_BYTES}
+            if not growing:
+                break
+        assert growing == {}
 
 
 @pytest.mark.parametrize("mode", ["process", "asyncio"])

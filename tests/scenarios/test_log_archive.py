@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from runtime import AsyncRuntime, Flow, NodeType, Retention, RunState, Runtime, export_runs, import_runs
-from runtime.errors import ArchiveUnusable, MissingNode, PayloadError, RunNotEnded, TaskFailed, UnknownRun
+from runtime.cli import main
+from runtime.cli.exits import Exit
+from runtime.errors import ArchiveUnusable, MissingNode, PayloadError, RunArchived, RunNotEnded, TaskFailed, UnknownRun
 from runtime.storage.archive import ArchiveFile
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder
 from runtime.storage.verify_archive import verify_archive
@@ -296,7 +298,48 @@ def test_a_run_is_forgotten_by_hand_wherever_it_is(state_dir: Path, tmp_path: Pa
     with opened(state_dir) as rt:
         assert not {run.run_id for run in rt.runs()} & {"archived", "let-go", "remembered", "last", "memory"}
     assert subprocess.run([*command, "left"], capture_output=True, check=False).returncode == 0
-    assert b"MS121" in subprocess.run([*command, "left"], capture_output=True, check=False).stderr
+    assert b"MS208" in subprocess.run([*command, "left"], capture_output=True, check=False).stderr
+
+
+def test_what_cannot_be_done_with_an_archived_run_is_said(state_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """By both faces and from a shell: it is known, it has ended, and it is read where reading is enough."""
+    with opened(state_dir) as rt:
+        rt.submit(a_flow(), run_id="old").wait(30)
+        until_archived(rt, "old")
+        handle = rt.handle("old")
+        assert "ended: succeeded" in handle.why()
+        assert handle.cancel() is handle.node("left").cancel() is False
+        assert handle.set_priority("low") is rt.set_priority("old", "low") is False
+        assert list(rt.dead(run="old")) == []
+        for ask in (rt.rerun, handle.rerun, rt.discard, rt.replay):
+            with pytest.raises(RunArchived, match="run 'old' is in the archive only"):
+                ask("old") if ask != handle.rerun else handle.rerun()  # type: ignore[operator]
+        with pytest.raises(UnknownRun):
+            rt.rerun("never")
+        for command, code, text in (
+            (["why"], Exit.OK, "ended: succeeded"),
+            (["priority"], Exit.OK, "had ended before"),
+            (["dead", "--run"], Exit.OK, "no dead letters"),
+            (["rerun"], Exit.USAGE, "MS135"),
+        ):
+            more = ["low"] if command == ["priority"] else []
+            assert main([command[0], str(state_dir), *command[1:], "old", *more]) == code, command
+            said = capfd.readouterr()
+            assert text in said.out + said.err
+
+    async def awaited() -> None:
+        async with AsyncRuntime(
+            state_dir, node_types=ONE, durability="os", checkpoint_bytes=SMALL, retention=FEW
+        ) as rt:
+            handle = await rt.handle("old")
+            assert "ended: succeeded" in await handle.why()
+            assert await handle.cancel() is False
+            assert await rt.set_priority("old", "low") is False
+            for call in (rt.rerun("old"), handle.rerun(), rt.replay("old/0")):
+                with pytest.raises(RunArchived):
+                    await call
+
+    asyncio.run(awaited())
 
 
 def test_export_takes_archived_runs_where_it_is_asked_to(state_dir: Path, tmp_path: Path) -> None:

@@ -22,9 +22,11 @@ from runtime.storage.recovery import summarise
 from runtime.storage.rescue import rescue
 from runtime.storage.transfer import export_runs, import_runs
 from runtime.storage.verify import verify
+from runtime.storage.verify_archive import verify_archive
 from tests.sim.recorder import Recorder
 from tests.sim.trace import Disk, put
 from tests.unit.storage import state_folders
+from tests.unit.storage.test_rescue_archive import whole
 
 pytestmark = pytest.mark.slow
 
@@ -38,9 +40,15 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def exported(path: Path) -> bytes:
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Cut behind a checkpoint, with an archive."""
+    return whole(tmp_path_factory.mktemp("lived") / "state", up_to=4)
+
+
+def exported(path: Path, *, archived: bool = False) -> bytes:
     out = io.BytesIO()
-    export_runs(path, out)
+    export_runs(path, out, archived=archived)
     return out.getvalue()
 
 
@@ -67,16 +75,20 @@ def left(disk: Disk, point: int, outcomes: int) -> Iterator[dict[str, Any]]:
         yield disk.after_power_cut(f"{point} {outcome}")
 
 
-def test_a_power_cut_leaves_no_half_of_a_salvaged_folder(state: Path, tmp_path: Path) -> None:
-    text, there = exported(state), 0
+@pytest.mark.parametrize("which", ["state", "lived"])
+def test_a_power_cut_leaves_no_half_of_a_salvaged_folder(
+    which: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    state: Path = request.getfixturevalue(which)
+    text, there = exported(state, archived=True), 0
     for returned, image in images(tmp_path, lambda: rescue(state, tmp_path / "work" / "new")):
         new = image / "new"
         assert new.exists() or not returned
         if new.exists():
             there += 1
             assert verify(new).sound
-            assert check_contents(new).problems == ()
-            assert exported(new) == text
+            assert check_contents(new).problems == verify_archive(new).problems == ()
+            assert exported(new, archived=True) == text
     assert there > 1
 
 

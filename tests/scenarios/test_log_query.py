@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ import pytest
 
 from runtime import AsyncRuntime, Flow, NodeType, QueryRows, Runtime, query
 from runtime.errors import QueryRefused, QueryTooLong, RuntimeClosed, UnknownMoment
+from runtime.views import StoryEvent
 from tests.scenarios import handlers
 from tests.scenarios.processes import OwnFamily, kill, send
 from tests.scenarios.waiting import await_gone, await_lines, until
@@ -245,3 +247,38 @@ def test_a_shell_asks_a_folder_under_load(state_dir: Path) -> None:
             assert answer["rows"][0]["differ"] == 0
             assert answer["rows"][0]["tasks"] > 0
             assert rt.query("SELECT 1").lsn >= answer["lsn"] - 1000
+
+
+def _cancels(story: list[StoryEvent]) -> list[tuple[int, str, str]]:
+    words = ("cancel asked", "cancelled")
+    return [(event.at_ns, event.event, event.text) for event in story if event.event in words]
+
+
+def test_what_never_started_has_an_end_and_a_story_also_over_a_kill(state_dir: Path) -> None:
+    """Cancelled while a pause held it: by itself, and with its run. Told by the log alone."""
+    flow = Flow("held")
+    first = flow.add(abs, -1)
+    flow.add(abs, first)
+    with opened(state_dir) as rt:
+        rt.pause("type:default", by="ann")
+        single, run = rt.submit(abs, -1), rt.submit(flow, run_id="held")
+        before_ns = time.time_ns()
+        assert single.cancel()
+        assert run.cancel()
+        single.wait(PATIENCE_S)
+        run.wait(PATIENCE_S)
+        after_ns = time.time_ns()
+        live = [_cancels(handle.story()) for handle in (single, run)]
+        engine = OwnFamily(rt).engine
+        kill(engine)
+        await_gone([engine])
+        again = [_cancels(rt.handle(handle.run_id).story()) for handle in (single, run)]
+        rows = rt.query("SELECT run_id, started_ns, ended_ns, ended_at FROM tasks WHERE state = 'cancelled'")
+    assert live == again, "a recovery tells the same"
+    assert [[event for _, event, _ in told] for told in live] == [["cancel asked", "cancelled"]] * 2
+    assert len(rows) == 3
+    spread_ns = 10**9  # the engine's wall clock is the monotonic one and an offset
+    for row in rows:
+        assert row.started_ns is None
+        assert before_ns - spread_ns <= row.ended_ns <= after_ns + spread_ns
+        assert row.ended_at

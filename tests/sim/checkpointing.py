@@ -1,7 +1,7 @@
 """Somebody takes checkpoints in a simulated world and dies at it now and then; an engine begins with what is there.
 
 The parts of the state are kept as a file would keep them: those that did not change stay, and a crash leaves the
-checkpoint before. The file itself is tested on real disks (tests/unit/storage).
+checkpoint before (`KeptParts`). The file itself is tested on real disks (tests/unit/storage).
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Any
 
 from actors.protocol import log_messages as log
 from actors.replay import Replay
-from actors.saved import SavedPart, kept_runs, load, save
+from actors.saved import kept_runs, load, save, save_touched
 from actors.scheduler import Scheduler
 from runtime.storage.reader import RecoveryReport, list_segments, read_log, segment_heads
 from runtime.storage.segment import LogPlace
 from tests.sim.clock import Clock
 from tests.sim.disk import FakeDisk
+from tests.sim.parts import KeptParts
 from tests.states import differences
 
 
@@ -28,7 +29,7 @@ class SimCheckpoints:
         self.lsn = 0
         self.taken = 0
         self.off = False
-        self._parts: dict[tuple[int, str, int], SavedPart] = {}
+        self._parts = KeptParts()
         self._random = Random(f"checkpoints {seed}")
         self._place = place
         self._node_types = node_types
@@ -43,7 +44,7 @@ class SimCheckpoints:
         begins = self._begins(disk)
         base_lsn = self.lsn if begins <= self.lsn + 1 else 0
         if base_lsn:
-            load(replay, [self._parts[key] for key in sorted(self._parts)])
+            load(replay, self._parts.all())
         report = self._fold(replay, disk, base_lsn, 0)
         if begins == 1:
             alone = self._fresh()
@@ -68,14 +69,11 @@ class SimCheckpoints:
         replay = self._fresh()
         base_lsn = self.lsn if self._begins(disk) <= self.lsn + 1 else 0
         if base_lsn:
-            load(replay, [self._parts[key] for key in sorted(self._parts)])
-            replay.touched = set()
+            replay.touched = load(replay, self._parts.all())
         report = self._fold(replay, disk, base_lsn, effect.below)
         assert report.next_lsn == effect.lsn + 1
-        changed, kept = replay.touched, set(kept_runs(replay))
-        stay = set() if changed is None else kept - changed  # None: all of it is written
-        self._parts = {key: part for key, part in self._parts.items() if key[0] in stay}
-        self._parts.update((part[:3], part) for part in save(replay, changed))
+        touched = replay.touched
+        self._parts.put(save(replay) if touched is None else save_touched(replay, touched), kept_runs(replay))
         self.lsn = effect.lsn
         self.taken += 1
         if self._random.random() < 0.9:  # else nobody hears of it

@@ -51,7 +51,7 @@ def told_exactly(records: list[Record], first: int, saved: Replay) -> set[str]:
     book = saved.scheduler.book
     again = Late(record for record in records[first:] if record.lsn <= saved.scheduler.lsn).again
     cancels = [json.loads(r.payload) for r in records if r.type == RecordType.CANCEL]
-    by_itself = {no for no, node, _ in cancels if node is not None}
+    by_itself = {no for no, node, *_ in cancels if node is not None}
     return {
         key_of(run, node)
         for run in [*book.live.values(), *book.finished.values()]

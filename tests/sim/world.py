@@ -30,7 +30,6 @@ from actors.schedules import SESSION
 from runtime.host.calendar import ZoneCalendar
 from runtime.storage.report import RecoveryReport
 from runtime.storage.segment import LogPlace
-from runtime.storage.sharded_wal import LogWriting, ShardedWriter
 from runtime.storage.wal import LogWriter
 from tests.sim.checkpointing import SimCheckpoints
 from tests.sim.clock import Clock, Queue
@@ -103,7 +102,7 @@ class World:
         self.incarnation = 0
         self.checkpoints = SimCheckpoints(seed, self.place, [n["name"] for n in self.node_types])
         self._pending_write: tuple[Any, bool] | None = None
-        self._writer: LogWriting | None = None
+        self._writer: LogWriter | None = None
 
     def _node_type(self, name: str, mode: str) -> dict[str, Any]:
         low = self.random.choice((1, 2))
@@ -181,11 +180,9 @@ class World:
         self._do(self.core.start(effects, self.clock.now_ns, self.clock.wall_ns))
         self.user.connect(self._from_user)
 
-    def _open_log(self, report: RecoveryReport) -> LogWriting:
-        if self.place.shards == 1:
-            return LogWriter(self.place, self.disk, report, segment_bytes=SEGMENT_BYTES)
-        order = AnyOrder(self.disk.random)
-        return ShardedWriter(self.place, self.disk, report, segment_bytes=SEGMENT_BYTES, syncs=order)
+    def _open_log(self, report: RecoveryReport) -> LogWriter:
+        order = AnyOrder(self.disk.random) if self.place.shards > 1 else None
+        return LogWriter(self.place, self.disk, report, segment_bytes=SEGMENT_BYTES, syncs=order)
 
     def kill_engine(self) -> None:
         """SIGKILL, or the power goes; workers die with it; what is in the user's ring is still read."""

@@ -7,7 +7,8 @@ way writes into SQLite, one synced transaction a checkpoint, as `checkpoint.db` 
 - JSON, Protocol Buffers, MessagePack and columns through Zstandard (`runtime.bench.encodings`), whole each time; and as
   deltas, the nodes that changed, with the whole one each tenth time, not all of them at once;
 - `checkpoint.db` as its first format was: pieces of columns by zlib, those that changed are written again;
-- `checkpoint.db` as it is: `actors.saved_run`, `runtime.storage.packing`.
+- `checkpoint.db` as it is: `actors.saved_run`, `actors.saved_again`, `runtime.storage.packing`. It is told which nodes
+  ended as the fold of a log tells it.
 
 A write is the state of one run at one checkpoint, from what the program has to the synced file. What each way has
 written is read back in the end and compared.
@@ -28,7 +29,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from actors.run import Run
-from actors.saved import SavedPart
+from actors.saved import SavedPart, touched_parts
+from actors.saved_again import Touched, Unchanged
 from actors.saved_run import load_run, save_run, stripped
 from actors.state_column import SUCCEEDED
 from runtime.bench.encodings import ENCODINGS, RowEncoding
@@ -198,12 +200,22 @@ class _Own(Way):
     def __init__(self, folder: str) -> None:
         super().__init__(folder)
         self._file = CheckpointFile.write(self._folder, OWN)
+        self._touched = Touched()
+        self._frames: dict[int, int] = {}
+
+    def prepare(self, lives: Sequence[Life]) -> None:
+        for life in lives:  # what reads a checkpoint has frames without results but for those that came since
+            frames, seen = life.run.frames, self._frames.get(life.run.no, 0)
+            frames[:seen] = map(partial(stripped, life.run.no), frames[:seen])
+            self._frames[life.run.no] = len(frames)
 
     def write(self, lives: Sequence[Life], turn: int) -> int:
-        for life in lives:  # what reads a checkpoint has frames without results but for those that came since
-            life.run.frames[:] = map(partial(stripped, life.run.no), life.run.frames)
-        parts = (SavedPart(life.run.no, *piece) for life in lives for piece in save_run(life.run))
-        return self._file.put(turn + 1, parts, [life.run.no for life in lives])
+        return self._file.put(turn + 1, self._parts(lives, turn), [life.run.no for life in lives])
+
+    def _parts(self, lives: Sequence[Life], turn: int) -> Iterator[SavedPart | Unchanged]:
+        for life in lives:
+            self._touched.note(life.run.no, life.run, life.ended if turn else None)
+        return touched_parts(self._touched, (life.run for life in lives))
 
     def check(self, lives: Lives, life: Life) -> None:
         self._file.close()
@@ -228,6 +240,9 @@ class _FormatOne(_Own):
     def __init__(self, folder: str) -> None:
         super().__init__(folder)
         self._file.packer = _ZlibPacker()
+
+    def _parts(self, lives: Sequence[Life], turn: int) -> Iterator[SavedPart | Unchanged]:
+        return (SavedPart(life.run.no, *piece) for life in lives for piece in save_run(life.run))
 
 
 class _ZlibPacker(packing.Packer):

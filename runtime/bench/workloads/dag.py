@@ -6,9 +6,8 @@ from typing import Any
 
 from runtime.bench import baselines, session
 from runtime.bench.figures import Sample
-from runtime.bench.measure import MeasuredWindow, members_with_children
 from runtime.bench.workloads import graphs
-from runtime.bench.workloads.base import Scenario, Setup, check_equal
+from runtime.bench.workloads.base import Scenario, Setup
 
 WIDTH = 100
 PARENTS = 3
@@ -36,13 +35,7 @@ class DagScenario(Scenario):
 
     def run_baseline(self, setup: Setup) -> Sample:
         graph = graphs.layered(min(_layers(setup), BASELINE_LAYERS_MAX), WIDTH, PARENTS)
-        expected = graph.expected()
-        with baselines.pool_of(setup.workers) as pool:
-            scheduler = baselines.PoolScheduler(pool, graph)
-            with MeasuredWindow(members_with_children) as window:
-                found = scheduler.run()
-            check_equal(found, expected, self.name)
-            return window.sample(len(graph))
+        return baselines.measure_graph(setup.workers, graph, self.name)
 
 
 def _layers(setup: Setup) -> int:

@@ -8,7 +8,8 @@
 - beside: the same map again with a subscriber that follows: when the last event came after the last result.
 - replay: all that a folder's log tells, of all kinds, with what follows (ends of runs): a map, a graph of layers, and
   single tasks, `--tasks` of each; each log by itself.
-- start: the first event, from a record somewhere in a log of `RECORDS` times `--tasks` records, a task each.
+- start: the first event, from a record somewhere in a log of `RECORDS_MAX` records, a task each; of fewer with fewer
+  `--tasks`.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ from runtime.storage.openings import Opening, note_opening
 from runtime.storage.reader import read_log
 from runtime.storage.wal import LogWriter
 
-RECORDS: Final = 5
-"""Of the long log, for each of `--tasks`."""
+RECORDS: Final = 50
+"""Of the long log, for each of `--tasks`,"""
+RECORDS_MAX: Final = 10_000_000
+"""and no more: they take a quarter of a minute to write, and 0.8 GB. That many are there by default."""
 NODES_EACH: Final = 256
 """Tasks of a bundle of the long log."""
 WRITE_RECORDS: Final = 4_096
@@ -65,7 +68,7 @@ class EventsScenario(Scenario):
     durability_default = "os"
 
     def params(self, setup: Setup) -> dict[str, Any]:
-        return {"workers": setup.workers, "batch": BATCH, "records": RECORDS * setup.tasks, "probes": _probes(setup)}
+        return {"workers": setup.workers, "batch": BATCH, "records": _records_of(setup), "probes": _probes(setup)}
 
     def run(self, setup: Setup) -> Sample:
         extra: dict[str, float] = {}
@@ -76,6 +79,10 @@ class EventsScenario(Scenario):
         _replays(setup, extra)
         _starts(setup, extra)
         return delivered.sample(setup.tasks, latencies_ns, **extra)
+
+
+def _records_of(setup: Setup) -> int:
+    return min(RECORDS * setup.tasks, RECORDS_MAX)
 
 
 def _probes(setup: Setup) -> int:
@@ -189,7 +196,7 @@ def _replay(folder: Path, nodes: int) -> float:
 def _starts(setup: Setup, extra: dict[str, float]) -> None:
     """Opening somewhere in a long log, and the first event there."""
     opening, first = list[int](), list[int]()
-    records = RECORDS * setup.tasks
+    records = _records_of(setup)
     with long_log(setup.folder, records) as folder:
         wanted = filter_of(TOLD)
         choose = random.Random(records)

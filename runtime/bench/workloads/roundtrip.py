@@ -6,6 +6,8 @@ Each is durable before its result is shown; by default in the page cache (`os`),
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 from runtime.bench import baselines, session
 from runtime.bench.figures import Sample
@@ -25,26 +27,22 @@ class RoundtripScenario(Scenario):
     baseline_name = "ProcessPoolExecutor, submit and result"
 
     def run(self, setup: Setup) -> Sample:
-        clock, times, found = time.perf_counter_ns, [0] * setup.tasks, [0] * setup.tasks
         with session.open_runtime(setup) as runtime:
-            with MeasuredWindow(session.members(runtime)) as window:
-                for value in range(setup.tasks):
-                    started = clock()
-                    found[value] = runtime.submit(increment, value).result(timeout=SECONDS_MAX)
-                    times[value] = clock() - started
-            check_equal(found, list(range(1, setup.tasks + 1)), self.name)
-            return window.sample(setup.tasks, times)
+            return self._measure(setup.tasks, runtime.submit, MeasuredWindow(session.members(runtime)))
 
     def run_baseline(self, setup: Setup) -> Sample:
-        clock, times, found = time.perf_counter_ns, [0] * setup.tasks, [0] * setup.tasks
         with baselines.executor(setup.workers) as pool:
-            with MeasuredWindow(members_with_children) as window:
-                for value in range(setup.tasks):
-                    started = clock()
-                    found[value] = pool.submit(increment, value).result(timeout=SECONDS_MAX)
-                    times[value] = clock() - started
-            check_equal(found, list(range(1, setup.tasks + 1)), self.name)
-            return window.sample(setup.tasks, times)
+            return self._measure(setup.tasks, pool.submit, MeasuredWindow(members_with_children))
+
+    def _measure(self, tasks: int, submit: Callable[..., Any], measured: MeasuredWindow) -> Sample:
+        clock, times, found = time.perf_counter_ns, [0] * tasks, [0] * tasks
+        with measured as window:
+            for value in range(tasks):
+                started = clock()
+                found[value] = submit(increment, value).result(timeout=SECONDS_MAX)
+                times[value] = clock() - started
+        check_equal(found, list(range(1, tasks + 1)), self.name)
+        return window.sample(tasks, times)
 
     def cost(self, sample: Sample) -> float | None:
         return sample.p50_ns

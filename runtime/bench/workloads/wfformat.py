@@ -10,9 +10,8 @@ from typing import Any
 
 from runtime.bench import baselines, machine, session
 from runtime.bench.figures import Sample
-from runtime.bench.measure import MeasuredWindow, members_with_children
 from runtime.bench.workloads import graphs
-from runtime.bench.workloads.base import Scenario, Setup, check_equal
+from runtime.bench.workloads.base import Scenario, Setup
 from runtime.errors import MainspringError
 
 MEAN_NS = 200_000
@@ -50,13 +49,7 @@ class WfFormatScenario(Scenario):
 
     def run_baseline(self, setup: Setup) -> Sample:
         graph = _graph(setup)
-        expected = graph.expected()
-        with baselines.pool_of(setup.workers) as pool:
-            scheduler = baselines.PoolScheduler(pool, graph)
-            with MeasuredWindow(members_with_children) as window:
-                found = scheduler.run()
-            check_equal(found, expected, self.name)
-            return _with_efficiency(window.sample(len(graph)), graph, setup)
+        return _with_efficiency(baselines.measure_graph(setup.workers, graph, self.name), graph, setup)
 
 
 def _graph(setup: Setup) -> graphs.TaskGraph:

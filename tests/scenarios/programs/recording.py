@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 
 from runtime import NodeType, Retry, Runtime
 from tests.scenarios.handlers import fail, first_fails, hold, mark
+from tests.scenarios.waiting import await_lines
 
 
 def main() -> None:
@@ -24,6 +26,7 @@ def main() -> None:
         rt.submit(mark, runs, "never").cancel()
         for i in range(5):
             rt.submit(mark, runs, f"open-{i}")
+        await_lines(Path(runs), 20 + 1 + 2 + 1)  # what is held has begun
         print("ready", flush=True)
         signal.sigwait({signal.SIGINT})
 

@@ -9,8 +9,10 @@ import pytest
 from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.records import RecordType
+from actors.replay import Replay
+from actors.scheduler import Scheduler
 from actors.state_column import CANCELLED, CANCELLING
-from tests.unit.actors.rig import Rig, node_type
+from tests.unit.actors.rig import WALL, Rig, node_type, rig_with_clock
 
 
 def cancel(rig: Rig, run: str, node: int | None = None) -> Any:
@@ -60,3 +62,38 @@ def test_a_node_that_is_cancelled_leaves_the_others() -> None:
     (run,) = rig.core.scheduler.book.live.values()
     assert [state == CANCELLED for state in run.state] == [False, False, True]
     assert rig.taken(fx.Revoke) == []
+
+
+@pytest.mark.parametrize("node", [1, None])
+def test_the_story_tells_who_asked_and_what_ended(node: int | None) -> None:
+    """Before and after the log was read again."""
+    rig = rig_with_clock()
+    rig.submit_graph([[], [0]])
+    rig.leases()
+    cancel(rig, "s-1", node)
+    place = -1 if node is None else node
+    again = Replay(Scheduler(["default"]))
+    for record in rig.records:
+        again.fold(record)
+    for scheduler in (rig.core.scheduler, again.scheduler):
+        (run,) = scheduler.book.live.values()
+        told = [(at_ns, *event[:3]) for at_ns, *event in run.rare.events]
+        assert [event[1:] for event in told] == [
+            (place, "cancel asked", "by s"),
+            (place, "cancelled", "what no worker had" if node is None else "cancelled before it started"),
+        ]
+        assert {event[0] for event in told} == {run.rare.ended_early[place]}
+        assert WALL <= told[0][0] <= rig.wall_ns
+    events = rig.ask("story", run="s-1", node=1)["events"]
+    assert "cancelled" in [event[2] for event in events]
+
+
+def test_what_comes_back_from_its_worker_unstarted_has_an_end_of_its_own() -> None:
+    rig = rig_with_clock()
+    rig.submit_graph([[], [0]])
+    ((worker, serial, _),) = rig.leases()
+    cancel(rig, "s-1", 0)
+    rig.later(10**9, msg.LeasesRevoked(worker, (serial,), (serial,)))
+    (run,) = rig.core.scheduler.book.finished.values()
+    assert run.state[0] == CANCELLED
+    assert run.rare.ended_early[0] >= WALL + 10**9

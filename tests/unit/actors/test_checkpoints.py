@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import checkpoints as module
-from actors.checkpoints import HOLD_BYTES_MAX, REST_FACTOR, RETRY_MAX_NS, RETRY_NS, Checkpoints
+from actors.checkpoints import HOLD_BYTES_MAX, HOLD_OWED_BYTES_MAX, REST_FACTOR, RETRY_MAX_NS, RETRY_NS, Checkpoints
 from actors.persister import Persister
 from actors.protocol import log_messages as log
 from actors.protocol import messages as msg
@@ -113,6 +113,19 @@ def test_what_the_log_let_go_of_is_not_counted() -> None:
     assert actor.checkpoints.statistics().bytes_behind == 5
 
 
+def test_what_is_behind_is_all_that_a_recovery_reads() -> None:
+    actor = Persister("os", 1, [(1, 1)], checkpoints=Checkpoints(100), active_bytes=64)
+    assert actor.checkpoint_statistics().bytes_behind == 64
+    actor.receive([log.Append([Record(1, 2, b"x" * 30)])], 0)
+    actor.receive([log.Written(1, 1, 1)], 0)
+    assert actor.checkpoint_statistics().bytes_behind == 94
+    actor.receive([log.Append([Record(2, 2, b"x" * 7)])], 0)
+    actor.receive([log.Written(2, 2, 2)], 0)
+    assert actor.checkpoint_statistics().bytes_behind == 101
+    actor.checkpoints.ended(log.CheckpointTaken(1, 5), 0)
+    assert actor.checkpoint_statistics().bytes_behind == 7
+
+
 def test_a_floor_is_not_forgotten_for_a_lower_one() -> None:
     actor = Persister("os", 1, [(1, 1), (2, 11), (3, 21)])
     actor.receive([log.Append([Record(1, 2, b"x")]), log.FloorRaised(2), log.FloorRaised(22), log.FloorRaised(5)], 0)
@@ -154,3 +167,11 @@ def test_but_not_for_ever() -> None:
     assert archiving.floor(50) == 1
     archiving.closed(45, 1)
     assert archiving.floor(50) == 50
+
+
+def test_without_checkpoints_what_the_next_engine_archives_is_held_for_less_long() -> None:
+    owing = Checkpoints(None, archives=True)
+    owing.closed(40, HOLD_OWED_BYTES_MAX)
+    assert owing.floor(50) == 1
+    owing.closed(45, 1)
+    assert owing.floor(50) == 50

@@ -204,7 +204,7 @@ def test_a_cancel_of_a_node_that_waits_is_decided_after_the_slices(which: int, a
     finish(rig)
     assert rig.told("Q") == [[9, answer, None]]
     assert run.state[which] == state
-    cancels = [orjson.loads(r.payload) for r in rig.records if r.type == RecordType.CANCEL]
+    cancels = [orjson.loads(r.payload)[:3] for r in rig.records if r.type == RecordType.CANCEL]
     assert cancels == ([[1, which, []]] if answer else [])
     assert run_of(folded(rig.records).scheduler).state[: which + 1][which] == state
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -14,7 +15,7 @@ from actors.protocol import messages as msg
 from actors.protocol.errors import NewerFormat, ProtocolError
 from actors.protocol.records import Record, RecordType
 from actors.scheduler import Scheduler
-from tests.unit.actors.rig import Rig, kind
+from tests.unit.actors.rig import Rig, kind, rig_with_clock
 
 ALL = frozenset(EVENT_KINDS)
 GONE = 77
@@ -103,6 +104,28 @@ def test_a_cancelled_run() -> None:
         ("run.cancel_asked", "s-1", None),
         ("node.cancelled", "s-1", 1),
     ]
+
+
+def test_what_somebody_does_is_told_with_the_time_at_which_it_was_done() -> None:
+    """Not that of the record before, which may be hours old."""
+    rig = rig_with_clock()
+    rig.submit(1)
+    (lease,) = rig.leases()
+    done: dict[str, int] = {}
+
+    def hour_later(kind: str, do: Callable[[], object]) -> None:
+        rig.now_ns += 3600 * 10**9
+        do()
+        done[kind] = rig.wall_ns
+
+    hour_later("policy.changed", lambda: rig.ask("policy", change={"pause": ["tenant:t"], "by": "ann"}))
+    hour_later("node.cancel_asked", lambda: rig.say(msg.CancelAsked("s", 5, "s-1", None)))
+    rig.fail(*lease, failure_kind="cancelled")
+    hour_later("run.released", lambda: rig.ask("forget", run="s-1"))
+    told = {event.kind: event for event in events_of(rig.records)}
+    for name, at_ns in done.items():
+        assert at_ns - 100 <= told[name].at_ns <= at_ns, name
+    assert told["node.cancel_asked"].cause == "by s"
 
 
 def test_a_retried_node_says_when_it_goes_again() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.event_lean import LATER, Unread, made_lean, no_values, with_edges
+from actors.event_lean import LATER, Unread, lean_graph, made_lean, no_values, with_edges
+from actors.protocol.errors import ProtocolError
 from actors.protocol.graph import decode, encode
 from actors.protocol.graph_builder import GraphBuilder
 from actors.protocol.kinds import Kind
@@ -20,20 +22,24 @@ def graphs(draw: st.DrawFn) -> list[list[int]]:
     return [draw(st.lists(st.integers(0, node - 1), max_size=3, unique=True)) if node else [] for node in range(size)]
 
 
-def run_of(edges: list[list[int]], **options: object) -> Run:
+def container(edges: list[list[int]], **options: object) -> bytes:
     builder = GraphBuilder()
     for parents in edges:
         builder.add(0, parents)
-    kinds = [kind("parents", **options)]
-    _, columns = decode(encode(builder.finish(), {"kinds": kinds}))
-    run = Run.of_graph(1, "r", "s", 1, 0, [Kind.of(0, kinds[0])], columns)
+    return encode(builder.finish(), {"kinds": [kind("parents", **options)]})
+
+
+def run_of(edges: list[list[int]], lean: bool = False, **options: object) -> Run:
+    _, columns = (lean_graph if lean else decode)(container(edges, **options))
+    run = Run.of_graph(1, "r", "s", 1, 0, [Kind.of(0, kind("parents", **options))], columns)
+    run.tally = None
     run.roots()
-    return run
+    return made_lean(run) if lean else run
 
 
 @given(graphs(), st.data())
 def test_edges_that_were_not_followed_are_caught_up_with(edges: list[list[int]], data: st.DataObject) -> None:
-    whole, lean = run_of(edges), made_lean(run_of(edges))
+    whole, lean = run_of(edges), run_of(edges, lean=True)
     for _ in range(data.draw(st.integers(0, len(edges)))):
         ready = [node for node, state in enumerate(whole.state) if state == READY]
         if not ready:
@@ -49,11 +55,23 @@ def test_edges_that_were_not_followed_are_caught_up_with(edges: list[list[int]],
 
 
 def test_where_a_first_success_is_enough_edges_are_kept() -> None:
-    assert made_lean(run_of([[], [0]])).waits is LATER
-    kept = made_lean(run_of([[], [], [0, 1]], trigger="any_succeeded"))
+    assert run_of([[], [0]], lean=True).waits is LATER
+    kept = run_of([[], [], [0, 1]], lean=True, trigger="any_succeeded")
     assert list(kept.waits) == [0, 0, 2]
     assert kept.succeed([0], no_values(1)) == [2]
     assert kept.state[1] != PENDING
+
+
+def test_edges_that_lead_nowhere_are_refused_when_they_matter() -> None:
+    header, columns = decode(container([[], [0]]))
+    columns.deps[0] = 7
+    body = encode(columns, {"kinds": header["kinds"]})
+    with pytest.raises(ProtocolError, match="outside the graph"):
+        decode(body)
+    run = made_lean(Run.of_graph(1, "r", "s", 1, 0, [Kind.of(0, kind("parents"))], lean_graph(body)[1]))
+    run.succeed([0, 1], no_values(2))
+    with pytest.raises(ProtocolError, match="outside the graph"):
+        with_edges(run)
 
 
 def test_results_have_a_place_and_no_value() -> None:

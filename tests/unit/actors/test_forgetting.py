@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from actors.protocol import effects as fx
 from actors.protocol.records import RecordType
+from actors.record_times import RecordTimes
+from actors.released import released
 from actors.replay import Replay
 from actors.scheduler import Scheduler
 from tests.unit.actors.rig import Rig
@@ -24,7 +26,9 @@ def test_a_finished_run_is_gone_and_the_log_says_so() -> None:
     assert rig.core.scheduler.book.finished == {}
     assert rig.core.scheduler.ended_ns == {}
     assert [effect.run_key for effect in rig.taken(fx.ForgetRun)] == ["s-1"]
-    assert rig.records[-1][1:3] == (RecordType.RELEASED, b"[1]")
+    record = rig.records[-1]
+    assert (record.type, released(record.payload)) == (RecordType.RELEASED, [1])
+    assert RecordTimes().at(record) == rig.wall_ns - 1, "the turn before the disk had it"
     seen = []
     replay = Replay(Scheduler(["default"]))
     replay.let_go = lambda run, ended_ns: seen.append(run.key)

@@ -16,6 +16,8 @@ from actors.protocol.records import Record, RecordType
 from actors.rare import Rare
 from actors.replay import Replay
 from actors.run import Run
+from actors.saved import ENGINE, kept_runs, save_touched
+from actors.saved_again import Touched
 from actors.scheduler import Scheduler
 from runtime.host.calendar import ZoneCalendar
 from tests.unit.storage.worlds import records_midway, records_of
@@ -100,6 +102,16 @@ def test_nothing_is_known_before_the_commit() -> None:
     assert runs_of(folded(records).scheduler) == []
     again = [record._replace(lsn=record.lsn + len(records)) for record in records_from(lines, part=3)]
     assert exported(folded([*records, *again]).scheduler) == lines
+
+
+def test_runs_that_were_imported_are_saved_by_the_next_checkpoint() -> None:
+    replay = folded([])
+    replay.touched = Touched()
+    for record in records_from(exported(folded(logs(1)).scheduler)):
+        replay.fold(record)
+    there = kept_runs(replay)
+    assert there
+    assert {part.run for part in save_touched(replay, replay.touched)} == {ENGINE, *there}
 
 
 def change(runs: list[Lines], at: int, **fields: Any) -> list[Lines]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from actors.imported import commit_payload, lines_payload
 from actors.protocol import messages as msg
 from actors.protocol.errors import ProtocolError
 from actors.protocol.records import Record, RecordType
@@ -49,13 +50,28 @@ def test_a_log_tells_its_times() -> None:
         (RecordType.LENT, b"[1,0,44,40,43,9]", 44),
         (RecordType.DEAD, b"Kanything", None),
         (RecordType.CANCEL, b"[1,null,[]]", None),
+        (RecordType.CANCEL, b'[1,null,[],45,"by s"]', 45),
         (RecordType.RELEASED, b"[1]", None),
+        (RecordType.RELEASED, b"[1,2,-46]", 46),
+        (RecordType.RELEASED, b"[]", None),
+        (RecordType.POLICY, b'{"policy":{},"given":{}}', None),
+        (RecordType.POLICY, b'{"policy":{},"given":{},"at_ns":47}', 47),
+        (RecordType.SCHEDULE, b'{"gone":"n"}', None),
+        (RecordType.SCHEDULE, b'{"gone":"n","at_ns":48}', 48),
+        (RecordType.KEYS, b'{"kept":[]}', None),
+        (RecordType.KEYS, b'{"again":["s",1,"r","k"],"at_ns":49}', 49),
+        (RecordType.IMPORTED, commit_payload(1, 2), None),
+        (RecordType.IMPORTED, commit_payload(1, 2, 50), 50),
+        (RecordType.IMPORTED, lines_payload(1, True, []), None),
         (RecordType.COMPLETED, b"[9,[]]", None),
         (RecordType.COMPLETED, b"[9,[[1,1,[0],[7],5,[6]]]]", None),  # on a clock of which nothing is known
     ],
 )
 def test_every_kind_of_record(record_type: RecordType, payload: bytes, at_ns: int | None) -> None:
-    assert RecordTimes().at(Record(1, int(record_type), payload)) == at_ns
+    record = Record(1, int(record_type), payload)
+    assert RecordTimes().at(record) == at_ns
+    if record_type != RecordType.COMPLETED:  # it says so, on a clock of its own
+        assert RecordTimes().tells(record) == (at_ns is not None)
 
 
 def test_what_cannot_be_read_is_said() -> None:

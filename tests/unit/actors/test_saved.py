@@ -9,7 +9,7 @@ from actors import books, keys
 from actors.protocol.errors import ProtocolError
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
-from actors.saved import kept_runs, load, save
+from actors.saved import kept_runs, load, save, save_touched
 from tests.states import differences
 from tests.unit.actors.clocked import Clocked
 from tests.unit.actors.rig import Rig, folded
@@ -73,15 +73,17 @@ def test_a_run_in_the_place_of_another_is_refused() -> None:
 def test_runs_that_changed_are_named() -> None:
     rig = Rig()
     rig.submit_graph([[], [0]])
-    replay = folded(rig.records)
+    rig.submit_graph([[], [0]])
+    replay = fresh()
+    replay.touched = load(replay, list(save(folded(rig.records))))
     rig.records.clear()
     ((worker, serial, node),) = rig.leases()
     rig.succeed(worker, serial, node)
-    replay.touched = set()
     for record in rig.records:
         replay.fold(record)
-    assert replay.touched == {1}
-    assert {part.run for part in save(replay, replay.touched)} == {0, 1}
+    assert replay.touched.nodes == {1: {0}}
+    assert {part.run for part in save_touched(replay, replay.touched)} == {0, 1}
+    assert {part.run for part in save_touched(replay, replay.touched)} == {0}
 
 
 def test_sessions_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from runtime.bench import catalogue, command
 from runtime.bench.figures import BenchError, Sample
 from runtime.bench.workloads.base import Scenario, Setup
+
+REAL_SCENARIOS = catalogue.SCENARIOS
 
 
 class Instant(Scenario):
@@ -118,3 +121,18 @@ def test_help_names_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
         command.main(["--help"])
     assert ended.value.code == 0
     assert "a task is nothing" in capsys.readouterr().out
+
+
+def test_help_marks_the_groups_and_says_each_default(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "SCENARIOS", REAL_SCENARIOS)
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    words = " ".join(capsys.readouterr().out.split())
+    speed, who_is_next, the_log = (words.index(text) for text in ("when none is", "next stands for", "log stands for"))
+    assert speed < words.index(" chain ") < who_is_next < words.index(" starvation ", who_is_next) < the_log
+    assert the_log < words.index(" openruns ", the_log)
+    said = re.findall(r"[a-z-]+", words[words.index("(default: os: ") : words.index("--repeat R samples")])
+    for scenario in REAL_SCENARIOS:
+        assert (scenario.name in said) == (scenario.durability_default != "fsync")

@@ -173,6 +173,7 @@ def test_a_drain_waits_for_the_engine_that_follows(
         (["drain", "STATE", "tenant:a", "--timeout", "-1"], Exit.USAGE, "must be 0 or more"),
         (["priority", "STATE", "s-1", "urgent"], Exit.USAGE, "invalid choice: 'urgent'"),
         (["why", "MISSING", "s-1"], Exit.ENVIRONMENT, "MS201"),
+        (["forget", "STATE", "s-1"], Exit.ENVIRONMENT, "MS208"),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import sys
@@ -52,6 +53,30 @@ def test_without_a_statement_the_columns_are_listed(state: str, capsys: pytest.C
     out = capsys.readouterr().out
     assert "runs   run_id" in out
     assert "tasks  failure_message" in out
+
+
+def test_the_columns_are_listed_in_the_form_that_is_asked_for(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", state, "--json"]) == Exit.OK
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert {column["view"] for column in columns} == {"runs", "tasks"}
+    assert set(columns[0]) == {"view", "column", "type", "meaning"}
+    assert main(["query", "--csv", state]) == Exit.OK
+    header, *rows = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert header == ["view", "column", "type", "meaning"]
+    assert rows == [list(column.values()) for column in columns]
+
+
+def test_options_stand_anywhere(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "SELECT count(*) AS n FROM runs WHERE run_no >= ? AND state = ?"
+    words = [state, sql, "3", "succeeded"]
+    for place in range(len(words) + 1):
+        assert main(["query", *words[:place], "--json", "--rows", "5", *words[place:]]) == Exit.OK
+        assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 6}]
+
+
+def test_behind_two_hyphens_nothing_is_an_option(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", state, "--csv", "--", "--all of them\nSELECT ? AS x", "--json"]) == Exit.OK
+    assert capsys.readouterr().out == "x\n--json\n"
 
 
 def test_a_statement_from_standard_input(

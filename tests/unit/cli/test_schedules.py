@@ -41,6 +41,15 @@ STATUS = ScheduleStatus(
 )
 
 
+def test_the_next_start_is_told_with_its_jitter() -> None:
+    one = replace(STATUS, jitter=90.0, next_start=DUE.replace(minute=1, second=17))
+    header, line = schedule_lines([one], 1)[:2]
+    assert "0 * * * * UTC + up to 90 s" in line
+    at = header.index("starts next")
+    assert line[at:].startswith("2026-12-01 12:01:17 UTC")
+    assert line[header.index("then due") :].startswith("2026-12-01 13:00:00 UTC")
+
+
 @pytest.mark.slow
 def test_schedules_are_told_and_ended_from_outside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = str(tmp_path / "state")

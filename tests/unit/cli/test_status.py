@@ -11,7 +11,7 @@ import pytest
 from runtime import Flow, NodeType, Runtime
 from runtime.cli import main
 from runtime.cli.exits import Exit
-from runtime.cli.status import RUNS_SHOWN_MAX, bytes_text, status_lines
+from runtime.cli.status import RUNS_SHOWN_MAX, bytes_text, status_json, status_lines
 from runtime.registry import Task
 from runtime.storage.folder import StateFolder
 
@@ -21,7 +21,7 @@ def run(number: int, state: str, **more: Any) -> dict[str, Any]:
 
 
 def summary(*runs: dict[str, Any], **more: Any) -> dict[str, Any]:
-    log = {"records": 12, "segments": 1, "bytes": 3456, "bytes_cut": 0}
+    log = {"records": 12, "segments": 1, "shards": 1, "bytes": 3456, "bytes_cut": 0}
     return {"runs": list(runs), "owner_pid": None, "durability": "fsync", "log": log, **more}
 
 
@@ -39,6 +39,12 @@ def test_runs_are_a_table_with_unfinished_ones_first() -> None:
     assert first.split()[:8] == ["r2", "etl", "running", "15", "9", "5", "5", "1"], "what runs counts as ready"
     assert second.split()[0] == "r1"
     assert second.endswith("2.00 s")
+
+
+def test_shards_are_told_where_there_are_several() -> None:
+    found = summary()
+    found["log"] |= {"segments": 2, "shards": 4}
+    assert "log            12 records in 2 segments of 4 shards, 3.5 kB" in status_lines(Path("/state"), found)
 
 
 def test_a_running_engine_is_named() -> None:
@@ -62,12 +68,15 @@ def test_what_an_engine_shows_of_its_runs_has_a_column() -> None:
     shown = run(2, "running", live=True, progress="load: 3 of 4")
     lines = status_lines(Path("/state"), summary(run(1, "running"), shown, owner_pid=77))
     header, first, second, report = lines[-4:]
-    assert header.split()[3:9] == ["nodes", "done", "failed", "running", "ready", "pending"]
+    assert header.split()[3:9] == ["nodes", "done", "failed", "held", "ready", "pending"]
     assert first.split()[3:9] == ["15", "9", "5", "–", "5", "1"]
     assert second.split()[3:9] == ["15", "9", "5", "3", "2", "1"]
     assert report == "r2: load: 3 of 4"
-    assert any("ready where running is not known" in line for line in lines)
+    assert any("ready where held is not known" in line for line in lines)
     assert not any("not of starts" in line for line in status_lines(Path("/s"), summary(shown, owner_pid=77)))
+    live, other = json.loads(status_json(summary(shown, run(1, "running"), owner_pid=77)))["runs"]
+    assert live["counts"]["held"] == other["counts"]["running"] == 3, "workers hold more than they run"
+    assert "running" not in live["counts"]
 
 
 @pytest.mark.slow
@@ -95,7 +104,7 @@ def test_long_lists_are_cut() -> None:
 
 
 def test_what_is_not_acknowledged_is_said() -> None:
-    log = {"records": 1, "segments": 2, "bytes": 12, "bytes_cut": 7}
+    log = {"records": 1, "segments": 2, "shards": 1, "bytes": 12, "bytes_cut": 7}
     lines = status_lines(Path("/state"), summary(log=log))
     assert "log            1 record in 2 segments, 12 bytes; at its end 7 bytes that nobody was told of" in lines
 
@@ -110,6 +119,8 @@ def test_sizes(size: int, text: str) -> None:
 def test_a_folder_without_runs(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     StateFolder.open(state_dir).close()
     assert main(["status", str(state_dir)]) == Exit.OK
-    assert "runs           0 unfinished, 0 finished" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "runs           0 unfinished, 0 finished" in text
+    assert "durability     as the first engine that opens it says; none has yet" in text, "as after an import"
     assert main(["status", str(state_dir), "--json"]) == Exit.OK
     assert json.loads(capsys.readouterr().out)["runs"] == []

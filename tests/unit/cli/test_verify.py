@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runtime.cli.verify import verify_lines
 from runtime.storage.contents import Contents
 from runtime.storage.reader import Gap, RecoveryReport
 from runtime.storage.verify import VerifyReport
+from runtime.storage.verify_archive import ArchiveFinding
 
 
 def report(*, sound: bool, problems: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> VerifyReport:
@@ -20,6 +23,13 @@ def test_a_sound_log() -> None:
     assert "note           something harmless" in lines
     assert "runs           1 unfinished, 0 finished" in lines
     assert lines[-1] == "sound: opens as it is"
+
+
+def test_shards_and_the_archive_are_told() -> None:
+    found = replace(report(sound=True), log_shards=3)
+    lines = verify_lines(found, Contents(), ArchiveFinding(runs=12, nodes=40, submissions=30, waiting=5))
+    assert "log            12 records in 0 segments of 3 shards" in lines
+    assert "archive        12 runs of 40 nodes, 30 submissions; 5 of them come with the next checkpoint" in lines
 
 
 def test_a_damaged_log() -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from actors import trimming
 from actors.protocol import log_messages as log
+from runtime.host.blob_reclaimer import BlobReclaimer
 from runtime.host.checkpointing import CHECKPOINTER, TRIMMER, Checkpointing
-from runtime.host.leaving_files import LeavingFiles
 from runtime.mail.blobs import BlobStore
 
 
@@ -40,7 +40,7 @@ class Starter:
         assert checkpointing.takes({"worker": worker, "did": "exited", "status": 0 if said else 9})
 
 
-class Passed(LeavingFiles):
+class Passed(BlobReclaimer):
     """Notes up to where checkpoints have passed."""
 
     passed_lsn = 0
@@ -58,19 +58,19 @@ async def until(holds: Any) -> None:
 
 def begin(tmp_path: Path, rule: dict[str, Any] | None) -> tuple[Starter, list[Any], Passed, Checkpointing]:
     starter, said = Starter(), list[Any]()
-    leaving = Passed(asyncio.get_running_loop(), BlobStore(tmp_path), rule=rule)
-    return starter, said, leaving, Checkpointing(str(tmp_path), starter, said.append, leaving)  # type: ignore[arg-type]
+    reclaimer = Passed(asyncio.get_running_loop(), BlobStore(tmp_path), rule=rule)
+    return starter, said, reclaimer, Checkpointing(str(tmp_path), starter, said.append, reclaimer)  # type: ignore[arg-type]
 
 
 def test_what_the_process_says_is_told(tmp_path: Path) -> None:
     async def scene() -> None:
-        starter, said, leaving, checkpointing = begin(tmp_path, None)
+        starter, said, reclaimer, checkpointing = begin(tmp_path, None)
         checkpointing.take(log.TakeCheckpoint(7, 3))
         assert starter.asked == [(CHECKPOINTER, {"state_dir": str(tmp_path), "lsn": 7, "below": 3, "archive": None})]
         assert checkpointing.takes({"worker": CHECKPOINTER, "did": "spawned", "pid": 5})
         assert checkpointing.pid == 5
         starter.end(checkpointing, CHECKPOINTER, {"lsn": 7, "bytes": 9, "cpu_ns": 3, "due_ns": None})
-        assert (said, leaving.passed_lsn, checkpointing.pid) == ([log.CheckpointTaken(7, 9, 3)], 7, 0)
+        assert (said, reclaimer.passed_lsn, checkpointing.pid) == ([log.CheckpointTaken(7, 9, 3)], 7, 0)
         assert not checkpointing.takes({"worker": 1, "did": "exited", "status": 0})
         checkpointing.close()
 
@@ -80,7 +80,7 @@ def test_what_the_process_says_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["said", "killed", "refused", "gone"])
 def test_a_failure_says_why(tmp_path: Path, how: str) -> None:
     async def scene() -> None:
-        starter, said, leaving, checkpointing = begin(tmp_path, None)
+        starter, said, reclaimer, checkpointing = begin(tmp_path, None)
         starter.refuses = how == "gone"
         checkpointing.take(log.TakeCheckpoint(7, 3))
         if how == "refused":
@@ -91,7 +91,7 @@ def test_a_failure_says_why(tmp_path: Path, how: str) -> None:
         words = {"said": "no room", "killed": "SIGKILL", "refused": "no more processes", "gone": "spawner is gone"}
         assert isinstance(said[0], log.CheckpointFailed)
         assert words[how] in said[0].message
-        assert leaving.passed_lsn == 0
+        assert reclaimer.passed_lsn == 0
         checkpointing.close()
 
     asyncio.run(scene())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from actors.protocol.records import RecordType
 from runtime.planning.recording import Recording, read_recording
 from tests.unit.planning.histories import MS, WALL_NS, History, node_type
+from tests.unit.storage.states import cut, make_folder, put_checkpoint
 from tests.unit.storage.test_history import folder_of
 
 
@@ -118,3 +119,31 @@ def test_a_folder_is_read(tmp_path: Path) -> None:
     assert (header["name"], columns.size) == ("graph", 2)
     with pytest.raises(RuntimeError, match="without a folder"):
         Recording().container(b"G" + bytes(4) + b"@blob")
+
+
+def test_a_cancel_has_the_time_that_its_record_tells() -> None:
+    history = History()
+    no = history.tasks(0, 2)
+    history.ran(no, 1, 1, 2)
+    history.add(RecordType.CANCEL, orjson.dumps([no, 0, [0], WALL_NS + 100 * MS, "by s"]))
+    history.failed(no, 0, 100, 400, outcome="cancelled")
+    assert history.recording().controls == [(WALL_NS + 100 * MS, "cancel", (no, 0))]
+
+
+def test_what_a_cut_log_does_not_say_of_its_engine_the_checkpoint_does(tmp_path: Path) -> None:
+    history = History(node_type(workers=3), policy={"quotas": {"class:low": 2}})
+    history.ran(history.tasks(0, 1), 0, 10, 20)
+    no = history.tasks(50, 8)
+    for node in range(8):
+        history.ran(no, node, 100 + 10 * node, 10)
+    history.open(1000)
+    segments = make_folder(tmp_path, history.records)
+    put_checkpoint(tmp_path, history.records, segments[2].first_lsn - 1)
+    cut(tmp_path, segments[2].no)
+    found = read_recording(tmp_path)
+    assert found.first_lsn == segments[2].first_lsn > 2
+    assert not found.inferred
+    assert found.node_types["default"]["workers_max"] == 3
+    assert found.policy["quotas"] == {"class:low": 2}
+    assert WALL_NS + 30 * MS <= found.opened_ns <= WALL_NS + 180 * MS, "when the checkpoint was taken, about"
+    assert 0 < found.down_ns <= 970 * MS, "the next opening is another one"

@@ -30,6 +30,8 @@ from runtime.errors import (
     UnknownRun,
     WaitTimeout,
 )
+from runtime.mail.blobs import BlobStore
+from runtime.mail.codec import Codec
 from runtime.mail.link import LinkEnds
 from runtime.testing import InlineStarter
 from runtime.views import Progress
@@ -128,6 +130,49 @@ def test_a_task_has_times(tmp_path: Path) -> None:
         ]
         assert await tomorrow.cancel()
         assert (await delayed, await nowait) == (2, 2)
+
+    play(tmp_path, scene)
+
+
+def test_the_end_of_a_task_is_awaited_whatever_it_is(tmp_path: Path) -> None:
+    async def scene(rt: AsyncRuntime) -> None:
+        waiting = await rt.submit(through_gate, 5)
+        with pytest.raises(WaitTimeout, match=waiting.run_id):
+            await waiting.wait(0.001)
+        handlers.GATE.set()
+        assert await waiting.wait(30) == RunState.SUCCEEDED
+        assert await (await rt.submit(fail, "no")).wait() == RunState.FAILED
+
+    play(tmp_path, scene)
+
+
+def test_what_takes_long_to_encode_is_encoded_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what has to go to a file is written there: with a run id of one's own, too."""
+    long, large = [[number, str(number)] for number in range(9_000)], b"x" * 1_000_000
+    threads: list[bool] = []
+    for name in ("encode", "write"):
+        owner: Any = Codec if name == "encode" else BlobStore
+        real = getattr(owner, name)
+
+        def spy(self: Any, value: Any, *args: Any, real: Any = real, name: str = name, **kwargs: Any) -> Any:
+            if name == "write" or value is long:
+                threads.append(threading.current_thread() is threading.main_thread())
+            return real(self, value, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, spy)
+
+    async def scene(rt: AsyncRuntime) -> None:
+        assert len(await (await rt.submit(echo, long))) == 9_000
+        assert threads
+        assert not any(threads)
+        threads.clear()
+        assert await (await rt.submit(echo, large)) == large
+        assert await (await rt.submit(echo, large, run_id="mine")) == large
+        with pytest.raises(CallerError, match="small values only"):
+            rt.submit_nowait(echo, large, run_id="other")
+        by_caller = [own for own in threads if own]
+        assert len(threads) >= 2
+        assert not by_caller
 
     play(tmp_path, scene)
 

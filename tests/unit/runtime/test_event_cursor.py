@@ -43,6 +43,9 @@ def test_it_goes_on_behind_what_was_acknowledged(log: Log) -> None:
     cursor.ack(events[1])
     with pytest.raises(CallerError):
         cursor.ack(events[-1]._replace(lsn=99))
+    for strange in (None, "1", True, -1, 1 << 64, 1.0):
+        with pytest.raises(CallerError, match="acknowledged by itself or its LSN"):
+            cursor.ack(strange)  # type: ignore[arg-type]
     cursor.close()
     again = log.cursor()
     assert [event.lsn for event in again.reader.read()] == [event.lsn for event in events[2:]]

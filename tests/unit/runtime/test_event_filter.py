@@ -53,6 +53,8 @@ def test_patterns_mean_what_they_mean_to_a_shell(pattern: str, text: str) -> Non
         ({"kinds": []}, "kinds: patterns"),
         ({"kinds": ""}, "kinds: patterns"),
         ({"kinds": [7]}, "kinds: patterns"),
+        ({"kinds": 7}, "kinds: patterns"),
+        ({"name": True}, "name: patterns"),
         ({"kinds": "node.[x"}, r"\[ without"),
         ({"run": "["}, r"run: .* \[ without"),
         ({"run": 7}, "run: patterns"),
@@ -66,7 +68,10 @@ def test_what_cannot_be_meant_is_refused(wanted: dict[str, object], words: str) 
         filter_of(**wanted)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("since", ["later", 0, -1, True, None, datetime(2026, 1, 1)])
+@pytest.mark.parametrize(
+    "since",
+    ["later", 0, -1, True, None, datetime(2026, 1, 1), 1 << 63, float("nan"), float("inf"), -float("inf"), 1e18],
+)
 def test_places_that_are_none(since: object) -> None:
     with pytest.raises(ConfigurationError):
         check_since(since)  # type: ignore[arg-type]

@@ -48,6 +48,22 @@ def test_a_result_is_waited_for(rt: Runtime) -> None:
     assert "succeeded" in repr(handle)
 
 
+def test_the_end_of_a_task_is_waited_for_whatever_it_is(rt: Runtime) -> None:
+    """As that of a run: how it ended is said, and only what is not an end is raised."""
+    handle = rt.submit(through_gate, 5)
+    with pytest.raises(WaitTimeout, match=handle.run_id):
+        handle.wait(0)
+    handlers.GATE.set()
+    assert handle.wait() == handle.wait(10) == RunState.SUCCEEDED
+    assert rt.submit(fail, "no").wait(10) == RunState.FAILED
+    skipped = rt.submit(skip)
+    assert skipped.wait(10) == rt.handle(skipped.run_id).wait(10) == RunState.SUCCEEDED
+    named = rt.submit(fail, "no", run_id="named")
+    assert named.wait(10) == RunState.FAILED
+    with pytest.raises(TaskFailed):
+        named.result()
+
+
 def test_what_can_be_asked_about_a_task(rt: Runtime) -> None:
     handle = rt.submit(add_one, 1)
     handle.result(10)

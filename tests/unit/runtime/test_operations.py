@@ -167,6 +167,14 @@ def test_names_of_nothing_are_refused(rt: Runtime) -> None:
     assert rt.replay(handle.run_id) == 0
 
 
+@pytest.mark.parametrize("name", [None, True, 7, b"x", [], ["x"], {}, object()])
+def test_what_is_no_name_is_refused_and_the_engine_goes_on(rt: Runtime, name: Any) -> None:
+    for ask in (rt.forget, rt.progress, rt.rerun, rt.dead_letter, rt.replay, rt.discard, rt.unschedule):
+        with pytest.raises(CallerError):
+            ask(name)
+    assert rt.submit(add_one, 1).result(30) == 2
+
+
 def test_a_drained_scope_is_quiet_and_stays_paused(rt: Runtime) -> None:
     assert rt.drain("tenant:a").paused == ("tenant:a",)
     running = rt.submit(through_gate, 1, tenant="b")

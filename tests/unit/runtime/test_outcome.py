@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.protocol.states import NodeState
+from actors.protocol.states import NodeState, RunState
 from runtime import outcome
 from runtime.errors import (
     InternalError,
@@ -65,6 +65,26 @@ def test_failures(client: EngineClient, state: str, error: type[TaskFailed]) -> 
         outcome.value_of(settled(client, FAILED, [state, FAILURE]), client, "r-1")
     assert type(failed.value) is error
     assert "run r-1" in failed.value.__notes__
+
+
+@pytest.mark.parametrize(
+    ("state", "value", "end"),
+    [
+        (VALUE, 1, "succeeded"),
+        (WIRE, 1, "succeeded"),
+        (FAILED, ["failed", FAILURE], "failed"),
+        (FAILED, ["cancelled", FAILURE], "cancelled"),
+        (FAILED, ["skipped", FAILURE], "succeeded"),
+        (ENDED, [1, "r", "failed", []], "failed"),
+    ],
+)
+def test_how_a_task_ended_is_said_without_raising(client: EngineClient, state: int, value: Any, end: str) -> None:
+    assert outcome.end_of(settled(client, state, value), client, "r") == RunState(end)
+
+
+def test_what_did_not_end_is_raised(client: EngineClient) -> None:
+    with pytest.raises(RuntimeClosed):
+        outcome.end_of(settled(client, ERROR, RuntimeClosed("closed")), client, "r")
 
 
 def test_an_error_is_raised_anew_each_time(client: EngineClient) -> None:

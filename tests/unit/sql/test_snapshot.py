@@ -9,18 +9,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import orjson
 import pytest
 
 from actors.protocol.errors import CheckpointUnusable, ConfigurationError, LogCorrupt, UnknownMoment
 from actors.protocol.query_errors import QueryTooLong
 from actors.protocol.records import Record, RecordType
 from actors.record_times import RecordTimes
+from actors.released import released
 from actors.scheduler import Scheduler
 from runtime.sql.budget import Budget
 from runtime.sql.folder import query
-from runtime.sql.snapshot import FolderState, Snapshot, moment_of
-from runtime.storage.history import NOW, Moment
+from runtime.sql.snapshot import FolderState, Snapshot
+from runtime.storage.moments import NOW, Moment, moment_of
 from tests.unit.sql.told import fold, run_rows, task_rows
 from tests.unit.storage.states import busy_log, cut, make_folder, put_checkpoint
 from tests.unit.storage.test_archiving import forgetful_log
@@ -195,12 +195,12 @@ def test_a_time_is_before_the_first_record_that_tells_of_something_later(tmp_pat
 
 
 def test_moments_are_lsns_and_times_with_a_zone() -> None:
-    assert moment_of(None) == NOW
-    assert moment_of(5) == Moment(lsn=5)
-    assert moment_of(datetime(2026, 1, 1, tzinfo=UTC)) == Moment(wall_ns=1767225600 * 10**9)
+    assert moment_of(None, "at") == NOW
+    assert moment_of(5, "at") == Moment(lsn=5)
+    assert moment_of(datetime(2026, 1, 1, tzinfo=UTC), "at") == Moment(wall_ns=1767225600 * 10**9)
     for wrong in (datetime(2026, 1, 1), "5", 5.0, True):
         with pytest.raises(ConfigurationError):
-            moment_of(wrong)
+            moment_of(wrong, "at")
 
 
 def test_a_folder_is_asked_by_its_path(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ def test_an_archive_that_comes_between_two_questions_hides_nothing(tmp_path: Pat
     """What was let go of before it was there, and is not in it, is still told of."""
     records = forgetful_log()
     make_folder(tmp_path, records)
-    released = {no: record.lsn for record in records if record.type == 7 for no in orjson.loads(record.payload)}
-    half = sorted(released.values())[len(released) // 2]
+    let_go = {no: record.lsn for record in records if record.type == 7 for no in released(record.payload)}
+    half = sorted(let_go.values())[len(let_go) // 2]
     state = FolderState(tmp_path)
     assert not state.now(half, Budget(60.0)).gone
     found = state.now(records[-1].lsn, Budget(60.0), archived_lsn=half // 2)
     told = {no for no, gone in found.gone.items() if gone.lsn > half // 2}
-    assert told == {no for no, lsn in released.items() if lsn > half // 2}
+    assert told == {no for no, lsn in let_go.items() if lsn > half // 2}

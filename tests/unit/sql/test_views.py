@@ -13,7 +13,7 @@ from actors.protocol import messages as msg
 from actors.protocol.records import Record
 from actors.scheduler import Scheduler
 from runtime.sql import seen
-from tests.unit.actors.rig import Rig, kind
+from tests.unit.actors.rig import WALL, Rig, S, kind, node_type
 from tests.unit.sql.told import COUNTED, ask, fold, run_rows, task_rows
 from tests.unit.storage.worlds import records_midway, records_of
 
@@ -146,3 +146,34 @@ def test_results_are_json_that_sqlite_reads() -> None:
     assert ask(scheduler, "SELECT json_extract(result, '$.node') FROM tasks WHERE task_id = 's-2'").scalar() == 1
     sizes = ask(scheduler, "SELECT DISTINCT result_bytes FROM tasks WHERE state = 'succeeded'")
     assert [row.result_bytes for row in sizes] == [len('{"node":0}')]
+
+
+def test_what_was_cancelled_before_it_started_has_an_end() -> None:
+    """One task of several, one item of a run that was cancelled, and one that waited for a retry."""
+    rig = Rig(node_type(prefetch=1), wall_ns=WALL)
+    rig.submit(4)
+    rig.leases()
+    rig.later(S, msg.CancelAsked("s", 5, "s-4", None))
+    cancelled_ns = rig.wall_ns
+    rig.later(S)
+    for scheduler in (fold(rig.records), rig.core.scheduler):
+        rows = ask(scheduler, "SELECT run_id, state, started_ns, ended_ns FROM tasks ORDER BY run_id")
+        assert [tuple(row)[1:3] for row in rows if row[0] == "s-4"] == [("cancelled", None)]
+        ended = {row[0]: row[3] for row in rows}
+        assert cancelled_ns - 100 <= ended["s-4"] <= cancelled_ns
+        assert ended["s-1"] is ended["s-2"] is None
+        ((of_run,),) = ask(scheduler, "SELECT ended_ns FROM runs WHERE run_id = 's-4'")
+        assert of_run == ended["s-4"]
+
+
+def test_a_cancelled_run_ends_what_waited_in_it_then() -> None:
+    rig = Rig(node_type(prefetch=1), wall_ns=WALL)
+    rig.submit_graph([[], [0], [1]], retry={"max_attempts": 2, "base_ns": 10**12, "jitter": False})
+    ((worker, serial, node),) = rig.leases()
+    rig.fail(worker, serial, node)
+    rig.later(S, msg.CancelAsked("s", 5, "s-1", None))
+    cancelled_ns = rig.wall_ns
+    for scheduler in (fold(rig.records), rig.core.scheduler):
+        rows = ask(scheduler, "SELECT started_ns, ended_ns FROM tasks ORDER BY node")
+        assert [row[0] is None for row in rows] == [False, True, True]
+        assert all(cancelled_ns - 100 <= row[1] <= cancelled_ns for row in rows), "not when its attempt had failed"

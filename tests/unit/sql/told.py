@@ -75,7 +75,7 @@ def _task(run: Run, node: int, timing: tuple[int, int, int] | None) -> dict[str,
         "attempts": run.rare.attempts.get(node, 0) + int(done),
         "submitted_ns": run.created_ns,
         "started_ns": started,
-        "ended_ns": (ended if timing else run.rare.died.get(node)) if over else None,
+        "ended_ns": _ended(run, node, ended) if over else None,
         "duration_ns": ended - started if timing and ended is not None and started is not None else None,
         "worker_pid": pid,
         "failure_kind": failure.get("kind"),
@@ -84,6 +84,14 @@ def _task(run: Run, node: int, timing: tuple[int, int, int] | None) -> dict[str,
         "result": orjson.dumps(run.results[node]).decode() if done else None,
         "parents": orjson.dumps(run.parents(node)).decode(),
     }
+
+
+def _ended(run: Run, node: int, ended: int | None) -> int | None:
+    """By its worker; before any had it; with the cancel of its run; by its failure."""
+    early, rare = run.rare.ended_early.get(node), run.rare
+    if early is None and run.state[node] == NodeState.CANCELLED and -1 in rare.ended_early:
+        early = max(rare.ended_early[-1], ended or 0)
+    return early or ended or rare.died.get(node)
 
 
 def run_rows(scheduler: Scheduler) -> list[dict[str, Any]]:

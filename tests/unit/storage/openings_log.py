@@ -10,7 +10,7 @@ from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
-from runtime.storage.sharded_wal import open_log
+from runtime.storage.wal import LogWriter
 
 
 class OpeningsLog:
@@ -28,7 +28,7 @@ class OpeningsLog:
             self.uuid = str(folder.uuid)
             log = read_log(folder.log, DiskFiles())
             list(log)
-            self.writer = open_log(folder.log, DiskFiles(), log.report(), segment_bytes=segment_bytes)
+            self.writer = LogWriter(folder.log, DiskFiles(), log.report(), segment_bytes=segment_bytes)
 
     def write(self, count: int) -> None:
         """Log so many openings."""

@@ -13,7 +13,7 @@ from runtime.storage.files import Files, LogFile
 from runtime.storage.reader import read_log
 from runtime.storage.report import RecoveryReport
 from runtime.storage.segment import LogPlace, segment_name
-from runtime.storage.sharded_wal import ShardedWriter
+from runtime.storage.wal import LogWriter
 from tests.sim.disk import FakeDisk
 
 UUID_HERE = UUID(int=0x1234_5678_9ABC_DEF0_0FED_CBA9_8765_4321)
@@ -47,7 +47,7 @@ def record_of(lsn: int, random: Random) -> Record:
     run = random.randrange(1, 12)
     if random.random() < 0.5:
         return Record(lsn, RecordType.COMPLETED, orjson.dumps([17, [[lsn, run, [1], [fill], 1, [2]]]]))
-    return Record(lsn, RecordType.CANCEL, orjson.dumps([run, None, [], fill]))
+    return Record(lsn, RecordType.CANCEL, orjson.dumps([run, None, [], lsn, fill]))
 
 
 def records_from(lsn: int, count: int, random: Random) -> list[Record]:
@@ -72,8 +72,6 @@ def recover(files: Files, place: LogPlace = PLACE, *, salvage: bool = False) -> 
     return list(log), log.report()
 
 
-def open_writer(
-    files: Files, random: Random, place: LogPlace = PLACE, *, segment_bytes: int = 1 << 20
-) -> ShardedWriter:
+def open_writer(files: Files, random: Random, place: LogPlace = PLACE, *, segment_bytes: int = 1 << 20) -> LogWriter:
     """Recover and open for writing."""
-    return ShardedWriter(place, files, recover(files, place)[1], segment_bytes=segment_bytes, syncs=AnyOrder(random))
+    return LogWriter(place, files, recover(files, place)[1], segment_bytes=segment_bytes, syncs=AnyOrder(random))

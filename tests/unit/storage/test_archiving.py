@@ -13,6 +13,7 @@ from actors.archived import ArchiveRule
 from actors.protocol import messages as msg
 from actors.protocol.errors import DiskFull
 from actors.protocol.records import Record
+from actors.released import released
 from actors.replay import Replay
 from actors.saved_run import load_run, save_run
 from actors.scheduler import Scheduler
@@ -68,9 +69,7 @@ def numbers(path: Path) -> list[int]:
 
 def let_go(records: list[Record], below_lsn: int) -> list[int]:
     """Oracle: what the log says was let go of."""
-    return [
-        no for record in records if record.lsn < below_lsn and record.type == 7 for no in orjson.loads(record.payload)
-    ]
+    return [no for record in records if record.lsn < below_lsn and record.type == 7 for no in released(record.payload)]
 
 
 @pytest.fixture
@@ -206,6 +205,18 @@ def test_a_damaged_archive_is_set_aside(tmp_path: Path, segments: tuple[SegmentI
     assert take(tmp_path, segments[-1]).lsn == segments[-1].first_lsn - 1
     assert (tmp_path / (ARCHIVE_NAME + DAMAGED)).exists()
     assert numbers(tmp_path)
+
+
+def test_an_opening_sets_aside_what_it_sees_to_be_damaged(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    take(tmp_path, segments[3])
+    with StateFolder.open(tmp_path) as folder:
+        assert module.set_aside_damaged(folder) == ""
+        assert numbers(tmp_path)
+        (tmp_path / ARCHIVE_NAME).write_bytes(b"x" * 5000)
+        assert "damaged" in module.set_aside_damaged(folder)
+        assert (tmp_path / (ARCHIVE_NAME + DAMAGED)).read_bytes() == b"x" * 5000
+        assert module.set_aside_damaged(folder) == ""
+    assert numbers(tmp_path) == []
 
 
 def test_without_room_no_checkpoint_is_taken(

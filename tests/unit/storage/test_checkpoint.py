@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from actors.protocol.errors import CheckpointUnusable, DiskFull, NewerFormat, StateFolderError
 from actors.saved import SavedPart
+from actors.saved_again import Unchanged
 from runtime.storage import checkpoint as module
 from runtime.storage import packing, sqlite_file
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
+from tests.sim.parts import KeptParts
 
 OWN = UUID(int=5)
 ENGINE = SavedPart(0, "engine", 0, b"{}")
@@ -32,7 +39,7 @@ def made(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def put(path: Path, lsn: int, parts: list[SavedPart], kept: list[int]) -> int:
+def put(path: Path, lsn: int, parts: Sequence[SavedPart | Unchanged], kept: list[int]) -> int:
     with CheckpointFile.write(str(path), OWN) as checkpoint:
         return checkpoint.put(lsn, parts, kept)
 
@@ -66,6 +73,64 @@ def test_parts_that_did_not_change_are_not_written_again(made: Path) -> None:
     assert 0 < first < 100
     assert found(made) == (11, [ENGINE, ONE[0], ONE[1], changed, *TWO])
     assert put(made, 12, [ENGINE, ONE[0], ONE[1], changed], [1, 2]) == 0
+
+
+def test_what_stays_need_not_be_given(made: Path) -> None:
+    put(made, 11, [ENGINE, Unchanged(1), SavedPart(1, "change", 0, b"first")], [1, 2])
+    first = SavedPart(1, "change", 0, b"first")
+    assert found(made) == (11, [ENGINE, first, *ONE, *TWO])
+    changed = SavedPart(1, "state", 1000, b"\3" * 1000)
+    put(made, 12, [ENGINE, Unchanged(1, "state", 0, 1000), SavedPart(1, "run", 0, b"new"), changed], [1, 2])
+    assert found(made) == (12, [ENGINE, SavedPart(1, "run", 0, b"new"), ONE[1], changed, *TWO])
+
+
+def test_what_comes_to_parts_that_stay_is_not_there_yet(made: Path) -> None:
+    with pytest.raises(CheckpointUnusable, match="UNIQUE"):
+        put(made, 11, [ENGINE, Unchanged(1), ONE[1]], [1, 2])
+    assert found(made) == (10, [ENGINE, *ONE, *TWO])
+
+
+RUN_PARTS = st.dictionaries(
+    st.tuples(st.sampled_from(["run", "state", "change"]), st.integers(0, 3)), st.binary(max_size=3), max_size=6
+)
+UNCHANGED = st.one_of(
+    st.tuples(), st.tuples(st.sampled_from(["run", "state", "change"]), st.integers(0, 3), st.integers(0, 4))
+)
+PUTS = st.lists(
+    st.tuples(
+        st.dictionaries(st.integers(1, 3), st.tuples(st.lists(UNCHANGED, max_size=2), RUN_PARTS), max_size=3),
+        st.sets(st.integers(1, 3)),
+        st.sampled_from(["go on", "open", "open and read"]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(puts=PUTS)
+def test_whatever_is_put_is_what_a_plain_account_has(puts: list[Any]) -> None:
+    """By one writer or by others that have read what is there or not: the sum of digests is right each time."""
+    plain = KeptParts()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        checkpoint = stack.enter_context(CheckpointFile.write(folder, OWN))
+        for lsn, (runs, kept, before) in enumerate(puts, 1):
+            if before != "go on":
+                checkpoint.close()
+                checkpoint = stack.enter_context(CheckpointFile.write(folder, OWN))
+            if before == "open and read" and lsn > 1:
+                assert list(checkpoint.parts()) == plain.all()
+            parts: list[SavedPart | Unchanged] = [ENGINE]
+            for run, (unchanged, given_parts) in runs.items():
+                if run in kept:
+                    stays = [Unchanged(run, *each) for each in unchanged]
+                    there = [p[1:3] for p in plain.all() if p.run == run and any(u.covers(*p[1:3]) for u in stays)]
+                    parts += stays
+                    parts += [SavedPart(run, *key, body) for key, body in given_parts.items() if key not in there]
+            checkpoint.put(lsn, parts, kept)
+            plain.put(parts, kept)
+            assert found(Path(folder)) == (lsn, plain.all())
 
 
 def grown(rounds: int) -> list[SavedPart]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ from actors.scheduler import Scheduler
 from runtime.storage import history
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.history import NOW, Moment, difference, look
+from runtime.storage.history import Picture, RunPicture, difference, look
+from runtime.storage.moments import NOW, Moment
 from runtime.storage.reader import read_log
 from runtime.storage.wal import LogWriter
 from tests.unit.actors.rig import Rig
+from tests.unit.storage import states
 
 OPENED = {"pid": 1, "policy": {"quotas": {"class:low": 3}}}
 
@@ -140,6 +143,28 @@ def test_a_log_the_beginning_of_which_was_cut_says_where_it_begins(tmp_path: Pat
     assert found.first_lsn > 1
     with pytest.raises(UnknownMoment, match="before the log begins"):
         look(path, [Moment(lsn=1)])
+
+
+def said(picture: Picture) -> dict[int, RunPicture]:
+    """Its runs but for their digests: a checkpoint keeps what a recovery needs, and no more."""
+    return {no: replace(run, digest="") for no, run in picture.runs.items()}
+
+
+def test_a_log_that_was_cut_behind_a_checkpoint_begins_with_what_that_knows(tmp_path: Path) -> None:
+    records = states.busy_log()
+    states.make_folder(tmp_path / "whole", records)
+    path = tmp_path / "cut"
+    segments = states.make_folder(path, records)
+    lsn = segments[2].last_lsn
+    states.put_checkpoint(path, records, lsn)
+    states.cut(path, segments[3].no)
+    for record in records:
+        if record.lsn < lsn:
+            with pytest.raises(UnknownMoment, match=f"LSN {record.lsn} is not kept: .* checkpoint as of LSN {lsn}"):
+                look(path, [Moment(lsn=record.lsn)])
+            continue
+        (found,), (whole,) = (look(tmp_path / name, [Moment(lsn=record.lsn)]).pictures for name in ("cut", "whole"))
+        assert (found.lsn, found.policy, said(found)) == (record.lsn, whole.policy, said(whole))
 
 
 def test_damage_is_refused_as_by_a_recovery(tmp_path: Path) -> None:

@@ -190,3 +190,50 @@ def test_beside_an_engine_damage_is_damage() -> None:
     disk.flip(path, offset + 30)
     with pytest.raises(LogCorrupt, match="LSN 11"):
         list(read_log(PLACE, disk, live=True))
+
+
+class Vanishing:
+    """Removes a segment from all shards when a file is looked at for the n-th time, as a checkpoint does."""
+
+    def __init__(self, disk: FakeDisk, no: int, at: int) -> None:
+        self._disk = disk
+        self._no = no
+        self._left = at
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._disk, name)
+
+    def _count(self) -> None:
+        self._left -= 1
+        if not self._left:
+            for shard in range(3):
+                self._disk.remove(path_of(shard, self._no))
+
+    def size(self, path: str) -> int:
+        self._count()
+        return self._disk.size(path)
+
+    def read(self, path: str, size: int = -1) -> bytes:
+        self._count()
+        return self._disk.read(path, size)
+
+    def read_together(self, paths: list[str]) -> list[bytes]:
+        return [self.read(path) for path in paths]
+
+
+@pytest.mark.parametrize("at", range(1, 25))
+@pytest.mark.parametrize("last", [False, True])
+def test_beside_an_engine_a_segment_that_is_removed_at_any_moment_is_no_fault(at: int, last: bool) -> None:
+    disk, written = log_of(6, segment_bytes=1500)
+    no = 1
+    if last:  # it was, when the reading began; and its end looks like a write under way
+        log = read_log(PLACE, disk)
+        assert len(list(log)) == len(written)
+        no = log.report().segments[-1].no
+        path, offset = offset_of(disk, written[-1], no)
+        disk.put(path, disk.read(path)[: offset + 10])
+    log = read_log(PLACE, Vanishing(disk, no, at), live=True)  # type: ignore[arg-type]
+    found = list(log)
+    assert found == [record for record in written if record in found]
+    assert log.passed_over or len(found) == len(written) - last
+    assert not log.report().gaps

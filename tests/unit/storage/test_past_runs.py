@@ -56,7 +56,7 @@ def test_each_run_is_found_wherever_the_archive_ends(tmp_path: Path, segments: t
 def test_only_questions_that_read_one_run(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
     take(tmp_path, segments[-1])
     past = PastRuns(str(tmp_path), FOR_EVER)
-    for what in ("rerun", "priority", "runs", "output"):
+    for what in ("runs", "output", "forget"):
         assert past.answer(what, {"run": "s-1"}) is None
     assert past.answer("status", {"run": None}) is None
     for what in ("nodes", "story", "why"):
@@ -64,6 +64,29 @@ def test_only_questions_that_read_one_run(tmp_path: Path, segments: tuple[Segmen
     reply, error = past.answer("result", {"run": "s-1", "node": 7}) or (None, None)
     assert reply is None
     assert error["code"] == "MS113"
+
+
+def test_nothing_goes_again_and_what_has_ended_is_said(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+    take(tmp_path, segments[2])
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    for key in ("s-1", f"s-{GONE}"):
+        letter, wanted = {"letters": [f"{key}/0"]}, {"filter": {"run": key}}
+        for what, args in (("rerun", {"run": key}), ("replay", letter), ("discard", letter), ("replay", wanted)):
+            reply, error = past.answer(what, args) or (None, None)
+            assert (reply, error and error["code"]) == (None, "MS135"), what
+            assert error["message"] == f"run {key!r} is in the archive only"
+        assert past.answer("cancel", {"run": key}) == [False, None]
+        assert past.answer("priority", {"run": key, "priority": "low"}) == [{"changed": False}, None]
+        assert past.answer("dead", wanted) == [{"rows": [], "next": None}, None]
+        _, error = past.answer("letter", {"letter": key}) or (None, None)
+        assert error["code"] == "MS113", "it did not fail"
+    for what, args in (
+        ("rerun", {"run": "t"}),
+        ("cancel", {"run": "t"}),
+        ("dead", {}),
+        ("replay", {"letters": ["t/0"]}),
+    ):
+        assert past.answer(what, args) is None
 
 
 def test_a_log_without_news_is_folded_once(
@@ -145,3 +168,44 @@ def test_an_export_has_what_is_on_its_way_to_the_archive(tmp_path: Path, segment
     take(tmp_path, segments[len(segments) // 2])
     assert len(ArchivedRuns(tmp_path, (), (), everything=True)) == GONE
     assert len(list(ArchivedRuns(tmp_path, (), (), everything=True).runs())) == GONE
+
+
+def first_behind_the_archive(path: Path, segments: tuple[SegmentInfo, ...]) -> int:
+    """Take the archive of the first segments; the number of the run that comes there next."""
+    take(path, segments[2])
+    return 1 + max(row.no for row in PastRuns(str(path), None).rows())
+
+
+def test_a_run_that_comes_to_the_archive_while_it_is_looked_for(
+    tmp_path: Path, segments: tuple[SegmentInfo, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = first_behind_the_archive(tmp_path, segments)
+    look = PastRuns._let_go_since
+
+    def late(self: PastRuns, *asked: Any) -> Any:  # it was not in the archive
+        take(tmp_path, segments[-1])
+        cut(tmp_path, segments[-1].no)
+        return look(self, *asked)
+
+    monkeypatch.setattr(PastRuns, "_let_go_since", late)
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    assert state(past, f"s-{number}") == "succeeded"
+    assert state(past, "nobody") is None
+
+
+def test_a_run_that_comes_to_the_archive_while_it_is_read(
+    tmp_path: Path, segments: tuple[SegmentInfo, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = first_behind_the_archive(tmp_path, segments)
+    fold = PastRuns._fold
+    past = PastRuns(str(tmp_path), FOR_EVER)
+    wanted = next(row for row in past.rows() if row.no == number)
+    past._held.clear()
+
+    def late(self: PastRuns, *asked: Any) -> Any:
+        take(tmp_path, segments[-1])
+        cut(tmp_path, segments[-1].no)
+        return fold(self, *asked)
+
+    monkeypatch.setattr(PastRuns, "_fold", late)
+    assert core_of(wanted, past.parts(wanted)).scheduler.book.finished[number].results == ["v" * 40]

@@ -332,6 +332,18 @@ def test_live_segments_that_vanish_after_a_few_were_read_leave_no_gap() -> None:
     assert report.gaps == ()
 
 
+def test_live_the_last_segment_that_is_removed_with_the_oldest_while_it_is_read_again_is_no_fault() -> None:
+    disk = racing_log()
+    whole = disk.read(path_of(4))
+    disk.put(path_of(4), whole[:-5])  # a write under way
+    disk.reads = 0
+    disk.before_read[5] = lambda: disk.remove(path_of(4))
+    log = read_log(PLACE, disk, live=True)
+    assert [record.lsn for record in log] == list(range(1, 16))
+    assert log.passed_over
+    assert log.report().gaps == ()
+
+
 def test_live_a_missing_segment_is_damage_all_the_same() -> None:
     disk = racing_log()
     disk.remove(path_of(2))

@@ -26,8 +26,8 @@ from runtime.storage.report import RecoveryReport
 from runtime.storage.reshard import reshard
 from runtime.storage.salvage import mend_log
 from runtime.storage.sharded_tail import open_tail
-from runtime.storage.sharded_wal import open_log
 from runtime.storage.verify import verify
+from runtime.storage.wal import LogWriter
 from tests.unit.storage.shards import new_disk, place_of, records_from, recover
 
 
@@ -43,7 +43,7 @@ def write(state: Path, count: int, random: Random, *, shards: int | None = None,
     with StateFolder.open(state, log_shards=shards) as folder:
         log = read_log(folder.log, DiskFiles())
         assert list(log) is not None
-        writer = open_log(folder.log, DiskFiles(), log.report(), segment_bytes=5000)
+        writer = LogWriter(folder.log, DiskFiles(), log.report(), segment_bytes=5000)
         for _ in range(count // 4):
             writer.write(records_from(writer.next_lsn, 4, random), sync=False)
         writer.close() if closed else writer.abandon()
@@ -54,7 +54,7 @@ def cut(state: Path) -> None:
     with StateFolder.open(state) as folder:
         log = read_log(folder.log, DiskFiles())
         assert list(log)
-        writer = open_log(folder.log, DiskFiles(), log.report())
+        writer = LogWriter(folder.log, DiskFiles(), log.report())
         writer.remove_below(writer.segments()[2].no)
         writer.abandon()
 
@@ -68,8 +68,10 @@ def test_any_way_through_numbers_of_shards_keeps_all_records(seed: int, ways: li
         cut(state)
     for shards in ways:
         before, _ = content(state)
-        reshard(state, shards)
+        moved = reshard(state, shards)
         after, report = content(state)
+        assert moved.records == (len(before) if moved.shards_before != shards else 0)
+        assert (verify(state).log.records, verify(state).log_shards) == (len(before), shards)
         assert after == before
         assert report.clean
         assert verify(state).sound
@@ -188,7 +190,7 @@ def test_a_kill_at_any_step_leaves_one_whole_log(shards: int, to: int, tmp_path:
 def test_all_of_it_is_durable_before_the_switch(shards: int) -> None:
     random, disk = Random(4), new_disk(4, shards)
     place = place_of(shards)
-    writer = open_log(place, disk, recover(disk, place)[1], segment_bytes=4000)
+    writer = LogWriter(place, disk, recover(disk, place)[1], segment_bytes=4000)
     records = records_from(1, 90, random)
     for start in range(0, 90, 9):
         writer.write(records[start : start + 9], sync=False)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 
-from actors.protocol.errors import CheckpointUnusable, LogCorrupt
+from actors.protocol.errors import CheckpointUnusable, LogCorrupt, StateFolderError
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from runtime.storage.checkpoint import CHECKPOINT_NAME
 from runtime.storage.files import DAMAGED, DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import RecoveryReport
-from runtime.storage.resume import resume, resume_live
+from runtime.storage.resume import LIVE_TRIES_MAX, resume, resume_live, until_whole
 from runtime.storage.salvage import mend_log
 from runtime.storage.segment import SegmentInfo, segment_name
 from runtime.storage.wal import LogWriter
@@ -151,3 +152,59 @@ def test_a_log_that_ends_before_its_checkpoint(
         mended = mend_log(folder.log, FILES, report)
         LogWriter(folder.log, FILES, mended).close()
     assert differences(fold(records), opened(tmp_path)[0]) == []
+
+
+class Overtaken:
+    """Readings of a folder beside an engine that cut the log, so many times."""
+
+    def __init__(self, times: int, error: Exception | None = None) -> None:
+        self._left = times
+        self._error = error
+        self.readings = 0
+
+    def __call__(self) -> str | None:
+        self.readings += 1
+        self._left -= 1
+        if self._left < 0:
+            return "whole"
+        if self._error is not None:
+            raise self._error
+        return None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[StateFolder]:
+    with StateFolder.open(tmp_path) as folder:
+        yield folder
+
+
+@pytest.mark.parametrize("error", [None, LogCorrupt("starts again", "00000002.seg", 0), CheckpointUnusable("gone")])
+def test_who_was_overtaken_reads_again(folder: StateFolder, error: Exception | None) -> None:
+    read = Overtaken(LIVE_TRIES_MAX - 1, error)
+    assert until_whole(folder, read) == "whole"
+    assert read.readings == LIVE_TRIES_MAX
+
+
+def test_who_is_always_overtaken_tells_of_no_state_with_a_hole(folder: StateFolder) -> None:
+    with pytest.raises(StateFolderError, match="faster than it can be read"):
+        until_whole(folder, Overtaken(LIVE_TRIES_MAX))
+    with pytest.raises(LogCorrupt, match="starts again"):
+        until_whole(folder, Overtaken(LIVE_TRIES_MAX, LogCorrupt("starts again", "00000002.seg", 0)))
+
+
+def test_damage_that_no_engine_made_is_told_at_once(folder: StateFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    owners: list[int | None] = [None, None]
+    monkeypatch.setattr(StateFolder, "owner_pid", lambda _: owners.pop(0))
+    read = Overtaken(1, LogCorrupt("damaged", "00000002.seg", 0))
+    with pytest.raises(LogCorrupt, match="damaged"):
+        until_whole(folder, read)
+    assert read.readings == 1
+
+
+@pytest.mark.parametrize("owners", [[7, None], [None, 7]])
+def test_an_engine_that_came_or_went_may_have_cut_the_log(
+    folder: StateFolder, owners: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list(owners)
+    monkeypatch.setattr(StateFolder, "owner_pid", lambda _: seen.pop(0))
+    assert until_whole(folder, Overtaken(1, LogCorrupt("cut", "00000002.seg", 0))) == "whole"

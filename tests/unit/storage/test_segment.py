@@ -65,7 +65,7 @@ def test_header_round_trip() -> None:
 def test_any_changed_byte_of_a_header_is_seen(offset: int) -> None:
     data = bytearray(pack_segment_header(7, 123, PLACE))
     data[offset] ^= 0x10
-    with pytest.raises((LogCorrupt, NewerFormat)):
+    with pytest.raises(LogCorrupt):  # also of the version: damage is no newer format
         read_segment_header(bytes(data), 7, PLACE)
 
 

@@ -17,10 +17,10 @@ from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DiskFiles
 from runtime.storage.reader import read_log
-from runtime.storage.segment import SEGMENT_HEADER_BYTES, LogPlace, segment_name
+from runtime.storage.segment import SEGMENT_HEADER_BYTES, LogPlace, pack_segment_header, segment_name
 from runtime.storage.sharded_tail import AnyTail, ShardedTail, open_tail, written_end
-from runtime.storage.sharded_wal import LogWriting, open_log
 from runtime.storage.tail import LogTail
+from runtime.storage.wal import LogWriter
 from tests.unit.storage.shards import UUID_HERE, records_from
 from tests.unit.storage.worlds import records_of
 
@@ -33,11 +33,11 @@ def place_in(folder: Path, shards: int) -> LogPlace:
     return place
 
 
-def writer_of(place: LogPlace, segment_bytes: int = 3000) -> LogWriting:
+def writer_of(place: LogPlace, segment_bytes: int = 3000) -> LogWriter:
     """Open a log for writing."""
     log = read_log(place, DiskFiles())
     assert list(log) is not None
-    return open_log(place, DiskFiles(), log.report(), segment_bytes=segment_bytes)
+    return LogWriter(place, DiskFiles(), log.report(), segment_bytes=segment_bytes)
 
 
 def sizes_of(place: LogPlace) -> dict[str, int]:
@@ -233,3 +233,41 @@ def test_the_end_is_where_a_start_would_cut(seed: int, shards: int, count: int, 
     log = read_log(place, DiskFiles())
     assert all(record for record in log)
     assert written_end(place) == log.report().next_lsn
+
+
+def test_a_record_that_comes_while_its_place_is_sought_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, random = place_in(tmp_path, 3), Random(6)
+    with closing(writer_of(place, 1 << 20)) as writer, ShardedTail(place) as tail:
+        writer.write(records_from(1, 20, random), sync=False)
+        look = ShardedTail.end_lsn
+
+        def late(self: ShardedTail) -> int:  # the shards were looked at, and had nothing there
+            if writer.next_lsn == 21:
+                writer.write(records_from(21, 5, random), sync=False)
+            return look(self)
+
+        monkeypatch.setattr(ShardedTail, "end_lsn", late)
+        tail.seek(21)
+        assert [record.lsn for record in all_of(tail)] == list(range(21, 26))
+
+
+@pytest.mark.parametrize("shard", [1, 2])
+def test_a_segment_that_a_crash_left_to_some_shards_holds_nobody_up(tmp_path: Path, shard: int) -> None:
+    place, random = place_in(tmp_path, 3), Random(7)
+    writer = writer_of(place, 1 << 20)
+    written = records_from(1, 20, random)
+    writer.write(written, sync=True)
+    with ShardedTail(place) as tail:
+        assert list(all_of(tail, 20)) == written
+        left = Path(place.part(shard).folder) / segment_name(2)
+        left.write_bytes(pack_segment_header(2, 21, place.part(shard)))
+        assert tail.read(21) == []  # it goes on in the segment that is being made
+        writer.abandon()
+        writer = writer_of(place, 1 << 20)  # which a start takes back
+        assert not left.exists()
+        more = records_from(21, 40, random)
+        writer.write(more, sync=True)
+        assert list(all_of(tail, 60)) == more
+    writer.close()

@@ -15,9 +15,12 @@ from actors.protocol.errors import LogCorrupt
 from actors.protocol.event_errors import CursorBeyondEnd, CursorTooOld
 from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DiskFiles
+from runtime.storage.openings import Opening
 from runtime.storage.reader import RecoveryReport, read_log
+from runtime.storage.seek import SegmentFile
+from runtime.storage.seek_keys import time_of
 from runtime.storage.segment import LogPlace, segment_name
-from runtime.storage.tail import LogTail, run_no_of, time_of
+from runtime.storage.tail import LogTail
 from runtime.storage.wal import LogWriter
 
 SECOND = 1_000_000_000
@@ -70,6 +73,34 @@ def test_reading_begins_at_any_record(place: LogPlace) -> None:
             tail.seek(lsn)
             if lsn % 50 == 1:
                 assert list(all_of(tail)) == records[lsn - 1 :]
+
+
+def test_the_first_record_of_a_place_does_not_wait_for_many_others(place: LogPlace) -> None:
+    records = fill(place, 6_000, segment_bytes=1 << 20)
+    with LogTail(place) as tail:
+        tail.seek(2_000)
+        portions = [tail.read() for _ in range(3)]
+        assert len(portions[0]) < 30 < len(portions[1]) < 120 < len(portions[2])
+        assert [record for portion in portions for record in portion] + list(all_of(tail)) == records[1_999:]
+
+
+def test_a_clock_is_found_without_a_look_at_later_segments(place: LogPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(place, 3_000)
+    opened: list[int] = []
+    real = SegmentFile.__init__
+
+    def noted(self: SegmentFile, log: LogPlace, no: int) -> None:
+        opened.append(no)
+        real(self, log, no)
+
+    with LogTail(place) as tail:
+        tail.seek(503)
+        here = tail._segment
+        assert here is not None
+        assert here.no < len(tail._numbers()) - 5
+        monkeypatch.setattr(SegmentFile, "__init__", noted)
+        assert tail.clock_at(502, Opening(1, 0, 7)) == (7, 500 * SECOND)
+        assert max(opened) == here.no
 
 
 @pytest.mark.slow
@@ -200,12 +231,3 @@ def test_an_empty_log_is_waited_at(place: LogPlace) -> None:
         assert (tail.first_lsn, tail.end_lsn(), tail.read()) == (1, 1, [])
         with pytest.raises(CursorBeyondEnd):
             tail.seek(2)
-
-
-def test_keys_of_records() -> None:
-    head = orjson.dumps(["s", 4, 77, 1])
-    graph = b"G" + len(head).to_bytes(4, "little") + head + b"..."
-    assert (run_no_of(RecordType.SUBMITTED, graph), time_of(RecordType.SUBMITTED, graph)) == (4, 77)
-    assert run_no_of(RecordType.SUBMITTED, b'M["a\\"b",5,88,[') == 5
-    assert time_of(RecordType.ATTEMPT, b'[1,0,"failed",1,{},0,99,[1,2,3]]') == 99
-    assert time_of(RecordType.COMPLETED, b"[]") is None

@@ -156,7 +156,7 @@ def first(lines: list[Line], type_: str) -> Line:
         (lambda lines: lines.clear(), "the file is empty"),
         (lambda lines: lines.pop(), "ends early: 8 of 9 runs"),
         (lambda lines: lines.pop(0), "line 1: the file does not begin"),
-        (lambda lines: lines[0].update(version="2.0"), "line 1: it has version 2.0; this program reads 1.0"),
+        (lambda lines: lines[0].update(version="2.0"), "line 1: it has version 2.0; this program reads 1.1"),
         (lambda lines: lines[0].update(runs=99), "9 of 99 runs"),
         (lambda lines: lines[1].update(type="other"), "line 2: unknown type 'other'"),
         (lambda lines: lines.insert(2, {"no": "type"}), "line 3: KeyError"),
@@ -178,7 +178,7 @@ def test_a_file_that_does_not_fit_is_refused_whole(state: Path, tmp_path: Path, 
     change(lines)
     with pytest.raises(ExportFileError, match=message):
         import_runs(tmp_path / "new", written(lines))
-    assert read(exported(tmp_path / "new")) == [{"type": "export", "version": "1.0", "runs": 0}]
+    assert read(exported(tmp_path / "new")) == [{"type": "export", "version": "1.1", "runs": 0}]
     import_runs(tmp_path / "new", exported(state).splitlines())
     assert exported(tmp_path / "new") == exported(state)
     assert main(["verify", str(tmp_path / "new")]) == Exit.OK

@@ -1,4 +1,4 @@
-"""The writer of a log in shards: what lies where, faults as a whole, and a beginning of the log after any crash."""
+"""The writer, of a log in shards: what lies where, faults as a whole, and a beginning of the log after any crash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from actors.record_runs import shard_of
 from runtime.storage.files import DiskFiles
 from runtime.storage.reader import read_log
 from runtime.storage.segment import LogPlace, segment_name
-from runtime.storage.sharded_wal import ShardedWriter, SyncThreads, open_log
 from runtime.storage.wal import LogWriter
 from tests.unit.storage.shards import (
     UUID_HERE,
@@ -175,41 +174,16 @@ def test_the_file_of_another_shard_is_not_taken_for_this_ones() -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 4])
-def test_open_log_picks_the_writer(shards: int, tmp_path: Path) -> None:
+def test_threads_sync_any_number_of_shards(shards: int, tmp_path: Path) -> None:
     place = LogPlace(str(tmp_path), UUID_HERE, shards)
     for part in place.parts():
         Path(part.folder).mkdir(exist_ok=True)
     log = read_log(place, DiskFiles())
     assert not list(log)
-    writer = open_log(place, DiskFiles(), log.report())
-    assert isinstance(writer, LogWriter if shards == 1 else ShardedWriter)
+    writer = LogWriter(place, DiskFiles(), log.report())
     random = Random(1)
     for _ in range(20):
         writer.write(records_from(writer.next_lsn, 5, random), sync=True)
     writer.close()
     log = read_log(place, DiskFiles())
     assert len(list(log)) == 100
-
-
-def test_a_failure_in_a_thread_is_raised_after_all_have_synced() -> None:
-    done: list[int] = []
-
-    class File:
-        def __init__(self, no: int, failure: BaseException | None = None) -> None:
-            self.no, self.failure = no, failure
-
-        def sync(self) -> None:
-            if self.failure is not None:
-                raise self.failure
-            done.append(self.no)
-
-    syncs = SyncThreads(3)
-    try:
-        for bad in range(3):
-            done.clear()
-            files = [File(no, OSError(errno.EIO, "bad") if no == bad else None) for no in range(3)]
-            with pytest.raises(OSError, match="bad"):
-                syncs(files)  # type: ignore[arg-type]
-            assert sorted(done) == [no for no in range(3) if no != bad]
-    finally:
-        syncs.close()

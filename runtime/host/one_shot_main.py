@@ -1,4 +1,4 @@
-"""The process of an errand, from its beginning to its end; the engine's side is `errand`.
+"""A one-shot process, from its beginning to its end; the engine's side is `one_shot`.
 
 It steps back behind engine and workers, does its work, and writes one line of JSON into its pipe: what came of it, or
 {"failed": why}. It dies with the spawner.
@@ -21,7 +21,7 @@ OOM_SCORE: Final = "800"
 """Where memory runs out it is this process that goes, and nobody misses it."""
 
 
-def do_errand(name: str, fd: int, work: Callable[[], dict[str, Any]]) -> None:
+def run_one_shot(name: str, fd: int, work: Callable[[], dict[str, Any]]) -> None:
     """Do the work of this process, and say how that went.
 
     Args:

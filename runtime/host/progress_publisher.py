@@ -1,4 +1,4 @@
-"""What an engine shows of its runs in shared memory: takes what moved in the core, and writes it to the board.
+"""Publishes the progress of runs in shared memory: takes what moved in the core, and writes it to the board.
 
 Shown is what the log holds (rule R3): counts are taken, and written when the log is durable up to where they were
 taken; meanwhile what moves is noted, and not taken. So a write of the board costs the log nothing, and what a reader
@@ -43,7 +43,7 @@ Taken = tuple[Run, list[int], tuple[int, float, float, str] | None]
 """A run, its counts, and what a handler of it reported last."""
 
 
-class Showing:
+class ProgressPublisher:
     """See the module.
 
     Args:

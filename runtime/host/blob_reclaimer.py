@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from runtime.mail.blobs import BlobStore
@@ -27,15 +27,16 @@ WAITING_MAX: Final = 1_000_000
 """Runs with files that wait for a checkpoint; some 200 bytes each."""
 
 
-class Leaving(NamedTuple):
+class Reclaimable(NamedTuple):
     """Files of a run, or of a submission, that nobody will ask for: of its folder those from before `let_go_ns`."""
 
     lsn: int
     run_key: str
     let_go_ns: int
+    run_no: int = 0
 
 
-class LeavingFiles:
+class BlobReclaimer:
     """See the module. Used in the loop's thread.
 
     Args:
@@ -43,6 +44,7 @@ class LeavingFiles:
         blobs: Where the files are.
         rule: How long runs stay in the archive, to which checkpoints take them; None: there is none.
         waiting: What was let go of before this engine, and no checkpoint has passed yet, in order.
+        stay: Runs whose files are not this engine's to remove (`owed_files`).
     """
 
     def __init__(
@@ -51,23 +53,27 @@ class LeavingFiles:
         blobs: BlobStore,
         *,
         rule: dict[str, Any] | None = None,
-        waiting: Iterable[Leaving] = (),
+        waiting: Iterable[Reclaimable] = (),
+        stay: Collection[str] = (),
     ) -> None:
         self.loop = loop
         self.rule = rule
         self._blobs = blobs
         self._waiting = deque(waiting)
+        self._stay = stay
         self._passed_lsn = 0
-        self._due: deque[tuple[float, Leaving]] = deque()
+        self._due: deque[tuple[float, Reclaimable]] = deque()
 
     def add(self, run_key: str, lsn: int = 0) -> None:
         """Remove the files of a run, later. What was logged up to this LSN says that it was let go of."""
+        if run_key in self._stay:
+            return
         if not self._due:
             self.loop.call_later(STAY_S, self._look)
-        self._due.append((time.monotonic() + STAY_S, Leaving(lsn, run_key, time.time_ns())))
+        self._due.append((time.monotonic() + STAY_S, Reclaimable(lsn, run_key, time.time_ns())))
 
     @property
-    def waiting(self) -> list[Leaving]:
+    def waiting(self) -> list[Reclaimable]:
         """Those that wait for a checkpoint, in order."""
         return list(self._waiting)
 
@@ -87,23 +93,23 @@ class LeavingFiles:
         if self._due:
             self.loop.call_later(self._due[0][0] - now, self._look)
 
-    def _give(self, work: Callable[[list[Leaving]], None], found: list[Leaving]) -> None:
+    def _give(self, work: Callable[[list[Reclaimable]], None], found: list[Reclaimable]) -> None:
         """To a thread."""
         if found:
             self.loop.run_in_executor(None, work, found)
 
-    def _sort(self, found: list[Leaving]) -> None:
+    def _sort(self, found: list[Reclaimable]) -> None:
         """In a thread: most runs have no files, and need not be remembered."""
-        there = [leaving for leaving in found if self._blobs.has_run(leaving.run_key)]
+        there = [entry for entry in found if self._blobs.has_run(entry.run_key)]
         if there:
             self.loop.call_soon_threadsafe(self._wait, there)
 
-    def _wait(self, there: list[Leaving]) -> None:
+    def _wait(self, there: list[Reclaimable]) -> None:
         self._waiting.extend(there)
         over = [self._waiting.popleft() for _ in range(len(self._waiting) - WAITING_MAX)]
         self._give(self._remove, over)
         self.passed(self._passed_lsn)
 
-    def _remove(self, found: Iterable[Leaving]) -> None:
-        for leaving in found:
-            self._blobs.remove_run(leaving.run_key, None if self.rule is None else leaving.let_go_ns)
+    def _remove(self, found: Iterable[Reclaimable]) -> None:
+        for entry in found:
+            self._blobs.remove_run(entry.run_key, None if self.rule is None else entry.let_go_ns)

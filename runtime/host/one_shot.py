@@ -1,4 +1,4 @@
-"""An errand: a process that does one thing for the engine, says in a line how that went, and ends.
+"""A one-shot process: it does one thing for the engine, says in a line how that went, and ends.
 
 It is a child of the spawner, under a number that no worker has. It has ended when the spawner says so; by then what it
 said is in the pipe, or nothing is, and then it was killed.
@@ -25,7 +25,7 @@ from runtime.host.observe import described
 SAID_BYTES_MAX: Final = 64 * 1024
 
 
-class Errand:
+class OneShotProcess:
     """See the module.
 
     Args:

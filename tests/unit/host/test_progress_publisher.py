@@ -13,8 +13,8 @@ from actors.protocol import effects as fx
 from actors.protocol import messages as msg
 from actors.protocol.graph import decode, encode
 from actors.protocol.graph_builder import GraphBuilder
-from runtime.host import showing
-from runtime.host.showing import EVERY_NS, Showing
+from runtime.host import progress_publisher
+from runtime.host.progress_publisher import EVERY_NS, ProgressPublisher
 from runtime.mail.board import BoardReader, BoardRow, BoardWriter, create_board
 from tests.unit.actors.rig import Rig, kind
 
@@ -62,13 +62,13 @@ class Shown:
         self.fd = create_board("uuid")
         self.reader = BoardReader(self.fd)
         self.woken: list[int] = []
-        self.showing = Showing(self.table.core, self.woken.append, lambda: 77)
-        self.showing.begin(os.dup(self.fd))
+        self.progress = ProgressPublisher(self.table.core, self.woken.append, lambda: 77)
+        self.progress.begin(os.dup(self.fd))
 
     def idle(self) -> bool:
         """The engine is about to sleep, and some time has passed."""
         self.table.now_ns += EVERY_NS
-        return self.showing.turn(self.table.now_ns, idle=True)
+        return self.progress.turn(self.table.now_ns, idle=True)
 
     def run(self, run_id: str = "s-1") -> BoardRow:
         found = self.reader.run(run_id)
@@ -76,7 +76,7 @@ class Shown:
         return found
 
     def close(self) -> None:
-        self.showing.close()
+        self.progress.close()
         self.reader.close()
         os.close(self.fd)
 
@@ -127,7 +127,7 @@ def test_what_is_shown_is_durable(shown: Shown) -> None:
     table.disk_held = False
     table.write()
     assert shown.run().counts[3] == 0
-    shown.showing.flush()
+    shown.progress.flush()
     assert shown.run().counts[3] == 1
 
 
@@ -140,11 +140,11 @@ def test_the_end_of_a_run_is_shown_as_soon_as_it_is_durable(shown: Shown) -> Non
     table.disk_held = True
     table.finish(1, 2, 3)
     effects = [object()]
-    assert shown.showing.before(effects) is effects
+    assert shown.progress.before(effects) is effects
     table.disk_held = False
     while table.held:
         table.write()
-    shown.showing.flush()
+    shown.progress.flush()
     ends = [row.counts for row in shown.reader.rows()]
     assert (0, 0, 0, 2, 0, 0, 0) in ends
     assert (0, 0, 1, 1, 0, 0, 0) not in ends, "of the other one more is taken when it is time"
@@ -153,14 +153,14 @@ def test_the_end_of_a_run_is_shown_as_soon_as_it_is_durable(shown: Shown) -> Non
 def test_it_is_looked_at_what_moved_now_and_then_and_an_engine_that_sleeps_is_woken_for_it(shown: Shown) -> None:
     table = shown.table
     table.graph([[]] * 3)
-    assert not shown.showing.turn(table.now_ns)
+    assert not shown.progress.turn(table.now_ns)
     before, due = shown.run(), table.now_ns + EVERY_NS
     table.finish(1)
-    assert not shown.showing.turn(due - 1)
+    assert not shown.progress.turn(due - 1)
     assert (shown.run(), shown.woken) == (before, [])
-    assert not shown.showing.turn(due - 1, idle=True)
+    assert not shown.progress.turn(due - 1, idle=True)
     assert (shown.run(), shown.woken) == (before, [due])
-    assert not shown.showing.turn(due)
+    assert not shown.progress.turn(due)
     assert shown.run().counts[3] == 1
 
 
@@ -174,7 +174,7 @@ def test_a_run_that_ends_at_once_is_never_shown(shown: Shown) -> None:
 def test_an_idle_engine_takes_a_part_of_what_moved_and_asks_for_another_turn(
     shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(showing, "RUNS_PER_TURN", 2)
+    monkeypatch.setattr(progress_publisher, "RUNS_PER_TURN", 2)
     for _ in range(5):
         shown.table.graph([[]] * 2)
     assert [shown.idle() for _ in range(4)] == [True, True, False, False]
@@ -182,7 +182,7 @@ def test_an_idle_engine_takes_a_part_of_what_moved_and_asks_for_another_turn(
 
 
 def test_bundles_do_not_take_all_slots(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(showing, "OTHERS_MAX", 1)
+    monkeypatch.setattr(progress_publisher, "OTHERS_MAX", 1)
     shown.table.tasks(2)
     shown.table.tasks(2)
     shown.table.graph([[]])
@@ -194,7 +194,7 @@ def test_bundles_do_not_take_all_slots(shown: Shown, monkeypatch: pytest.MonkeyP
 
 def test_who_found_no_room_is_shown_when_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BoardWriter, "slots", 2)
-    monkeypatch.setattr(showing, "ENDED_MAX", 0)
+    monkeypatch.setattr(progress_publisher, "ENDED_MAX", 0)
     shown = Shown()
     try:
         shown.table.let_hold(1)
@@ -268,19 +268,19 @@ def test_a_report_without_a_number_is_one_of_nothing_done(shown: Shown) -> None:
 
 
 def test_reports_of_a_run_that_was_never_shown_go_with_it(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(showing, "OTHERS_MAX", 0)
+    monkeypatch.setattr(progress_publisher, "OTHERS_MAX", 0)
     shown.table.tasks(1)
     reports(shown, 1, 1.0, 2.0, "")
     assert shown.reader.task("s-1") is not None
     shown.table.finish(1)
     shown.idle()
     assert list(shown.reader.rows()) == []
-    kept = (shown.showing._outside, shown.showing._nodes, shown.showing._reports, shown.showing._latest)
+    kept = (shown.progress._outside, shown.progress._nodes, shown.progress._reports, shown.progress._latest)
     assert not any(kept)
 
 
 def test_the_oldest_report_makes_room_and_that_is_said(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(showing, "REPORTS_MAX", 1)
+    monkeypatch.setattr(progress_publisher, "REPORTS_MAX", 1)
     shown.table.tasks(2)
     reports(shown, 1, 1.0, 2.0, "")
     assert shown.reader.lost() == 0
@@ -296,7 +296,7 @@ def test_the_oldest_report_makes_room_and_that_is_said(shown: Shown, monkeypatch
 
 def test_without_a_board_nothing_is_noted() -> None:
     table = Table()
-    found = Showing(table.core, lambda due_ns: None)
+    found = ProgressPublisher(table.core, lambda due_ns: None)
     table.graph([[]])
     assert table.core.scheduler.book.moved is None
     assert not found.turn(table.now_ns, idle=True)

@@ -1,4 +1,4 @@
-"""The process of an errand says what came of its work, whatever that was, and ends quietly where nobody listens."""
+"""A one-shot process says what came of its work, whatever that was, and ends quietly where nobody listens."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import orjson
 import pytest
 
 from actors.protocol.errors import CheckpointUnusable
-from runtime.host import errand_main
-from runtime.host.errand_main import do_errand
+from runtime.host import one_shot_main
+from runtime.host.one_shot_main import run_one_shot
 
 
 @pytest.fixture(autouse=True)
 def in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process keeps its name and its place among others."""
-    monkeypatch.setattr(errand_main.kernel, "name_process", lambda name: None)
-    monkeypatch.setattr(errand_main.kernel, "step_back", lambda niceness: None)
+    monkeypatch.setattr(one_shot_main.kernel, "name_process", lambda name: None)
+    monkeypatch.setattr(one_shot_main.kernel, "step_back", lambda niceness: None)
     with open("/proc/self/oom_score_adj") as file:
-        monkeypatch.setattr(errand_main, "OOM_SCORE", file.read())
+        monkeypatch.setattr(one_shot_main, "OOM_SCORE", file.read())
 
 
 def damaged() -> dict[str, Any]:
@@ -42,7 +42,7 @@ def full() -> dict[str, Any]:
 )
 def test_what_came_of_it_is_said(work: Callable[[], dict[str, Any]], said: dict[str, Any]) -> None:
     read_fd, write_fd = os.pipe()
-    do_errand("ms-test", write_fd, work)
+    run_one_shot("ms-test", write_fd, work)
     os.close(write_fd)
     assert orjson.loads(os.read(read_fd, 1000)) == said
     os.close(read_fd)
@@ -53,7 +53,7 @@ def test_where_the_engine_is_gone_nobody_is_told() -> None:
     read_fd, write_fd = os.pipe()
     os.close(read_fd)
     try:
-        do_errand("ms-test", write_fd, lambda: {"lsn": 7})
+        run_one_shot("ms-test", write_fd, lambda: {"lsn": 7})
     finally:
         os.close(write_fd)
         signal.signal(signal.SIGPIPE, before)
