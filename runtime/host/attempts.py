@@ -17,7 +17,7 @@ from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
 from runtime.host.handlers import Handler, with_results
-from runtime.host.results import SCALARS, Place
+from runtime.host.results import BARE, SCALARS, TEXT_CHARS_MAX, Place
 from runtime.host.station import PayloadRefused, Station, stop_signal
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class AttemptRunner:
             insert_context(handler, args, kwargs, context)
         try:
             value = handler.fn(*args, **kwargs)
-            if type(value) not in SCALARS:
+            if needs_settling(value):
                 value = self.settle(value, handler.pickle, place.run_key)
             return value, context.spawned() if context is not None else None
         except BaseException as exc:
@@ -140,7 +140,7 @@ class AttemptRunner:
                 value = self._await(value)
             for place, result in batch.results(value):
                 try:
-                    kept = result if type(result) in SCALARS else self.settle(result, handler.pickle, place.run_key)
+                    kept = self.settle(result, handler.pickle, place.run_key) if needs_settling(result) else result
                 except Exception as refused:
                     batch.refuse(place, refused)
                 else:
@@ -302,6 +302,11 @@ def insert_context(handler: Handler, args: list[Any], kwargs: dict[str, Any], co
         args.insert(handler.context_place, context)
     elif handler.context_arg is not None:
         kwargs[handler.context_arg] = context
+
+
+def needs_settling(value: Any) -> bool:
+    """Whether a result may change after it was returned, or may need a file."""
+    return type(value) not in BARE and (type(value) is not str or len(value) > TEXT_CHARS_MAX)
 
 
 def encode_result(station: Station, value: Any, pickle: bool, blob_key: str) -> bytes:

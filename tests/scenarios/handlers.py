@@ -188,6 +188,12 @@ def large(path: str, word: str, size: int) -> bytes:
     return b"x" * size
 
 
+def large_text(path: str, word: str, size: int) -> str:
+    """Note, return a large text."""
+    note(path, word)
+    return "x" * size
+
+
 # --- tasks that fail ----------------------------------------------------------------------------------------------
 
 

@@ -235,7 +235,9 @@ def test_the_end_is_where_a_start_would_cut(seed: int, shards: int, count: int, 
     assert written_end(place) == log.report().next_lsn
 
 
-def test_a_record_that_comes_while_its_place_is_sought_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_comes_while_its_place_is_sought_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place, random = place_in(tmp_path, 3), Random(6)
     with closing(writer_of(place, 1 << 20)) as writer, ShardedTail(place) as tail:
         writer.write(records_from(1, 20, random), sync=False)
