@@ -6,7 +6,7 @@ Shared by the simple and the general path of `worker_process`. Nothing here is p
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic_ns, sleep
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -31,6 +31,8 @@ What stops an attempt stops this too."""
 _PLAIN_CONTAINERS: Final = frozenset({dict, list, tuple, set, bytes})
 _FLAT: Final = frozenset({dict, list, tuple})
 _FLAT_MAX: Final = 16
+_FLAT_CHARS_MAX: Final = TEXT_CHARS_MAX // (2 * _FLAT_MAX)
+"""Of each text among the keys and values of a flat one."""
 """Containers of so many scalars are copied instead of encoded at once; beyond, the look at the types costs more."""
 
 
@@ -156,10 +158,10 @@ class AttemptRunner:
             HandlerRefused: It is a generator. PayloadRefused: it cannot be stored.
         """
         kind = type(value)
-        if kind in _FLAT and len(value) <= _FLAT_MAX and SCALARS.issuperset(map(type, value)):
+        if kind in _FLAT and len(value) <= _FLAT_MAX and is_flat(value):
             if kind is not dict:
                 return value[:]
-            if SCALARS.issuperset(map(type, value.values())):
+            if is_flat(value.values()):
                 return value.copy()
         if kind not in _PLAIN_CONTAINERS:
             if kind is CoroutineType or hasattr(kind, "__await__"):
@@ -302,6 +304,14 @@ def insert_context(handler: Handler, args: list[Any], kwargs: dict[str, Any], co
         args.insert(handler.context_place, context)
     elif handler.context_arg is not None:
         kwargs[handler.context_arg] = context
+
+
+def is_flat(values: Collection[Any]) -> bool:
+    """Whether these few values cannot change, and need no file together."""
+    kinds = set(map(type, values))
+    if str not in kinds:
+        return kinds <= SCALARS
+    return kinds <= SCALARS and all(type(one) is not str or len(one) <= _FLAT_CHARS_MAX for one in values)
 
 
 def needs_settling(value: Any) -> bool:

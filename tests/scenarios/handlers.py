@@ -194,6 +194,12 @@ def large_text(path: str, word: str, size: int) -> str:
     return "x" * size
 
 
+def large_texts(path: str, word: str, size: int) -> list[str]:
+    """Note, return a short list of large texts."""
+    note(path, word)
+    return ["x" * size]
+
+
 # --- tasks that fail ----------------------------------------------------------------------------------------------
 
 
