@@ -116,9 +116,7 @@ def save_change(run: Run, nodes: Sequence[int], frames: int) -> bytes:
 
     The list in it: moving facts | rare ones | nodes | results | frames (offset, pid, [nodes, started, ends] of each
     group, lowest and highest node) | bytes of a number in `waits`, 0: there are none | whether there are marks.
-
-    Raises:
-        InvariantBroken: It is not between two records.
+    Raises InvariantBroken: it is not between two records.
     """
     _refuse_moving(run)
     results, waits, width = run.results, b"", 0

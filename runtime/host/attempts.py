@@ -6,7 +6,7 @@ Shared by the simple and the general path of `worker_process`. Nothing here is p
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic_ns, sleep
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -17,7 +17,7 @@ from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
 from runtime.host.handlers import Handler, with_results
-from runtime.host.results import SCALARS, Place
+from runtime.host.results import BARE, SCALARS, TEXT_CHARS_MAX, Place
 from runtime.host.station import PayloadRefused, Station, stop_signal
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ What stops an attempt stops this too."""
 _PLAIN_CONTAINERS: Final = frozenset({dict, list, tuple, set, bytes})
 _FLAT: Final = frozenset({dict, list, tuple})
 _FLAT_MAX: Final = 16
+_FLAT_CHARS_MAX: Final = TEXT_CHARS_MAX // (2 * _FLAT_MAX)
+"""Of each text among the keys and values of a flat one."""
 """Containers of so many scalars are copied instead of encoded at once; beyond, the look at the types costs more."""
 
 
@@ -111,7 +113,7 @@ class AttemptRunner:
             insert_context(handler, args, kwargs, context)
         try:
             value = handler.fn(*args, **kwargs)
-            if type(value) not in SCALARS:
+            if needs_settling(value):
                 value = self.settle(value, handler.pickle, place.run_key)
             return value, context.spawned() if context is not None else None
         except BaseException as exc:
@@ -140,7 +142,7 @@ class AttemptRunner:
                 value = self._await(value)
             for place, result in batch.results(value):
                 try:
-                    kept = result if type(result) in SCALARS else self.settle(result, handler.pickle, place.run_key)
+                    kept = self.settle(result, handler.pickle, place.run_key) if needs_settling(result) else result
                 except Exception as refused:
                     batch.refuse(place, refused)
                 else:
@@ -156,10 +158,10 @@ class AttemptRunner:
             HandlerRefused: It is a generator. PayloadRefused: it cannot be stored.
         """
         kind = type(value)
-        if kind in _FLAT and len(value) <= _FLAT_MAX and SCALARS.issuperset(map(type, value)):
+        if kind in _FLAT and len(value) <= _FLAT_MAX and is_flat(value):
             if kind is not dict:
                 return value[:]
-            if SCALARS.issuperset(map(type, value.values())):
+            if is_flat(value.values()):
                 return value.copy()
         if kind not in _PLAIN_CONTAINERS:
             if kind is CoroutineType or hasattr(kind, "__await__"):
@@ -302,6 +304,19 @@ def insert_context(handler: Handler, args: list[Any], kwargs: dict[str, Any], co
         args.insert(handler.context_place, context)
     elif handler.context_arg is not None:
         kwargs[handler.context_arg] = context
+
+
+def is_flat(values: Collection[Any]) -> bool:
+    """Whether these few values cannot change, and need no file together."""
+    kinds = set(map(type, values))
+    if str not in kinds:
+        return kinds <= SCALARS
+    return kinds <= SCALARS and all(type(one) is not str or len(one) <= _FLAT_CHARS_MAX for one in values)
+
+
+def needs_settling(value: Any) -> bool:
+    """Whether a result may change after it was returned, or may need a file."""
+    return type(value) not in BARE and (type(value) is not str or len(value) > TEXT_CHARS_MAX)
 
 
 def encode_result(station: Station, value: Any, pickle: bool, blob_key: str) -> bytes:

@@ -28,6 +28,11 @@ from runtime.mail.failure import failure_of
 
 SCALARS: Final = frozenset({int, str, float, bool, type(None)})
 """Types whose values cannot change after they were returned."""
+BARE: Final = SCALARS - {str}
+"""Those of them whose values are never large."""
+TEXT_CHARS_MAX: Final = limits.PAYLOAD_INLINE_BYTES_MAX // 6
+"""Of a text that certainly needs no file, however it is escaped. A longer one is settled like any other large value: by
+whoever ran the task and can wait for room on the disk."""
 _FRAME_BYTES: Final = limits.FRAME_BYTES_MAX // 2
 """Longest frame made of several groups; a single value, at most PAYLOAD_INLINE_BYTES_MAX, is far below."""
 _GAP_NS: Final = 50_000

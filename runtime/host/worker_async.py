@@ -39,12 +39,20 @@ import orjson
 from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
-from runtime.host.attempts import ROOM_S, arguments, deadline_of, encode_result, insert_context, new_loop
+from runtime.host.attempts import (
+    ROOM_S,
+    arguments,
+    deadline_of,
+    encode_result,
+    insert_context,
+    needs_settling,
+    new_loop,
+)
 from runtime.host.batches import BatchCall
 from runtime.host.batches_async import run_batch
 from runtime.host.handlers import Handler
 from runtime.host.housekeeping import end_own_group
-from runtime.host.results import SCALARS, Place
+from runtime.host.results import Place
 from runtime.host.station import Station, stop_signal
 from runtime.host.timeouts import TimeoutQueues
 from runtime.mail.lease_table import PASSED, SLOT_MASK
@@ -291,7 +299,7 @@ class AsyncWorker:
                 value, exc = await self.in_thread(attempt, handler, args, kwargs)
                 if exc is not None:
                     raise exc
-            if type(value) not in SCALARS:
+            if needs_settling(value):
                 value = await self.settled(handler, value, place.run_key)
             spawned = context.spawned() if context is not None else None
         except BaseException as exc:

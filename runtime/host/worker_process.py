@@ -36,7 +36,7 @@ from runtime.host.batches import BatchCall
 from runtime.host.handlers import Handler
 from runtime.host.housekeeping import Housekeeper, end_leftovers
 from runtime.host.linger import WORKER_LINGER_NS, Lingerer
-from runtime.host.results import SCALARS, Place
+from runtime.host.results import BARE, TEXT_CHARS_MAX, Place
 from runtime.host.station import Station, default_signals, signal_handler
 from runtime.mail.lease_table import BUSY_NS, CURRENT, PASSED, RESULTS_ASKED, SLOT_MASK, TASKS_DONE
 
@@ -181,7 +181,7 @@ class ProcessWorker:
         station, words, attention = self._station, self._words, self._attention
         fn, one, called = handler.fn, handler.shape == "one", handler.shape == "call"
         settle, pickle, run_key = self._runner.settle, handler.pickle, group.run_key
-        clock_ns, scalars, mask = monotonic_ns, SCALARS, SLOT_MASK
+        clock_ns, bare, mask = monotonic_ns, BARE, SLOT_MASK
         serial = group.serial + start
         started_ns = now_ns = clock_ns()
         with station.lock:
@@ -197,7 +197,7 @@ class ProcessWorker:
                     words[CURRENT] = 0
                     break
                 value = fn(item) if one else fn(*item[0], **item[1]) if called else fn(*item)
-                if value.__class__ not in scalars:
+                if value.__class__ not in bare and (value.__class__ is not str or len(value) > TEXT_CHARS_MAX):
                     value = settle(value, pickle, run_key)
                 words[CURRENT] = 0
             except BaseException as exc:

@@ -188,6 +188,18 @@ def large(path: str, word: str, size: int) -> bytes:
     return b"x" * size
 
 
+def large_text(path: str, word: str, size: int) -> str:
+    """Note, return a large text."""
+    note(path, word)
+    return "x" * size
+
+
+def large_texts(path: str, word: str, size: int) -> list[str]:
+    """Note, return a short list of large texts."""
+    note(path, word)
+    return ["x" * size]
+
+
 # --- tasks that fail ----------------------------------------------------------------------------------------------
 
 

@@ -184,14 +184,15 @@ def test_s12_a_large_argument_is_refused_clearly_while_there_is_no_room(tmp_path
         assert rt.submit(handlers.size_of, b"x" * 1_000_000).result(timeout=30) == 1_000_000
 
 
+@pytest.mark.parametrize("handler", [handlers.large, handlers.large_text, handlers.large_texts])
 @pytest.mark.parametrize("mode", ["process", "asyncio"])
-def test_s12_a_large_result_waits_for_room(tmp_path: Path, mode: Any) -> None:
+def test_s12_a_large_result_waits_for_room(tmp_path: Path, mode: Any, handler: Any) -> None:
     runs = tmp_path / "runs"
     pools = [NodeType("default", workers=1, mode=mode)]
     with scarce("tmpfs", tmp_path) as disk, Runtime(disk.state_dir, node_types=pools) as rt:
         disk.take(rt)
-        handle = rt.submit(handlers.large, str(runs), "large", 1_000_000)
-        given_up = rt.submit(handlers.large, str(runs), "given up", 1_000_000)
+        handle = rt.submit(handler, str(runs), "large", 1_000_000)
+        given_up = rt.submit(handler, str(runs), "given up", 1_000_000)
         await_lines(runs, 1 if mode == "process" else 2)
         pause(0.2)
         assert not handle.done()
@@ -200,7 +201,8 @@ def test_s12_a_large_result_waits_for_room(tmp_path: Path, mode: Any) -> None:
             with pytest.raises(TaskCancelled):
                 given_up.result(timeout=30)
         disk.give(rt)
-        assert len(handle.result(timeout=30)) == 1_000_000
+        result = handle.result(timeout=30)
+        assert len(result[0] if isinstance(result, list) else result) == 1_000_000
         assert handle.status().attempts == 1
         del handle, given_up  # who holds a handle holds the file of its result, and the disk could not be taken away
     assert words(runs)["large"] == 1

@@ -193,9 +193,7 @@ def test_asyncio_reads_the_same(state_dir: Path, tmp_path: Path) -> None:
             board = rt._client.board
             assert board is not None
             await asyncio.to_thread(until, partial(runs_two, board, run.run_id), "what runs is shown")
-            await asyncio.to_thread(
-                until, lambda: board.task(task.run_id) is not None, "what the task reports is shown"
-            )
+            await asyncio.to_thread(until, lambda: board.task(task.run_id) is not None, "its report is shown")
             engine = next(found["pid"] for found in await rt.processes() if found["role"] == "engine")
             with stopped(engine):
                 for found in (await run.progress(), await rt.progress(run), await rt.progress(run.run_id)):

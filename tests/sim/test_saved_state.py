@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 
 from actors import saved_again, saved_run
@@ -62,7 +62,7 @@ def test_reading_on_from_a_checkpoint_is_reading_all(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(seed=st.integers(0, 10_000), each=st.sampled_from([0.02, 0.1, 0.5]), small=st.booleans())
 def test_what_records_touch_is_all_that_has_to_be_written(seed: int, each: float, small: bool) -> None:
     """A state that was saved again and again by what was touched reads back as one that was saved whole: the same

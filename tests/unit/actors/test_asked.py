@@ -16,8 +16,7 @@ ANYTHING: Final[tuple[Any, ...]] = (
     None, True, -1, 0, 1, 10**30, 1.5, float("nan"), "", "x", "s-1", "0", "\ud800", "tenant:x",
     [], [1], [[]], [None], ["x"], ["s-1"], [1, 2], [10**30, -1], ["tenant:x"], {}, {"x": 1}, {"run": []},
     {"since": []}, {"kind": []}, {"handler": 5}, {"pause": 5}, {"pause": [[]]}, {"pause": {"tenant:x": []}},
-    {"resume": 5},
-    {"quotas": 5}, {"quotas": {"tenant:x": []}}, {"weights": {"x": {}}}, {"rates": {"x": [[], []]}},
+    {"resume": 5}, {"quotas": 5}, {"quotas": {"tenant:x": []}}, {"weights": {"x": {}}}, {"rates": {"x": [[], []]}},
     {"shares": {"low": [[], {}]}}, {"name": []}, {"name": "x", "plan": 5, "graph": [], "handler": {}, "ends": 3},
 )  # fmt: skip
 ARGUMENTS: Final = (

@@ -86,6 +86,21 @@ def test_without_an_engine_letters_are_read_from_the_log(tmp_path: Path, capsys:
 
 
 @pytest.mark.slow
+def test_while_an_engine_starts_letters_are_read_from_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Any:
+        raise EngineUnavailable("Connection refused")
+
+    monkeypatch.setattr("runtime.host.command_socket.ask", refuse)
+    with opened(tmp_path / "state") as rt:
+        letter = rt.submit(int, "no")
+        assert isinstance(letter.exception(60), TaskFailed)
+        assert main(["dead", str(tmp_path / "state")]) == Exit.OK
+        assert letter.run_id in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_letters_are_discarded_and_runs_rerun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = tmp_path / "state"
     with opened(state) as rt:
