@@ -131,6 +131,13 @@ def test_groups_filters_search_and_keys(page: Page, tmp_path: Path) -> None:
     choose(page, "process", "all")
     choose(page, "Group by", "nothing")
 
+    page.key("c", "c")
+    page.run("Graph.draw()")
+    assert names(page) == [["all"], ["fetch", "parse"], ["main", "main"]]
+    assert weight(page) == 100_000_000
+    page.until("document.querySelector('#table tbody').innerText.includes('80.0 ms\\t80.0%\\t80.0 ms\\t80.0%')")
+    page.key("c", "c")
+
     page.run("document.querySelector('#flame').focus()")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
         page.key(key)

@@ -135,7 +135,7 @@ def timeline(rows: Iterable[Timed], file: BinaryIO, bytes_max: int = TRACE_BYTES
     Returns:
         How many events were written and left out.
     """
-    writer = TraceWriter(file, bytes_max)
+    writer = TraceWriter(file, bytes_max - len(orjson.dumps(facts)))
     tracks: dict[tuple[Process | None, str], _Track] = {}
     pids: dict[Process | None, int] = {}
     for timed in rows:

@@ -102,6 +102,8 @@ def _subtitle(profile: Profile, before: Profile | None) -> str:
     parts = [amount_text(total.value, profile.unit)]
     if profile.unit == NANOSECONDS:
         parts.append(counted(total.seen, "sample") + (f" at {profile.hz:g} Hz" if profile.hz else ""))
+    else:
+        parts[0] += f" in {counted(len({sample.stack for sample in profile.samples}), 'stack')}"
     if profile.duration_ns:
         parts.append(f"recorded for {duration_text(profile.duration_ns)}")
     if profile.begun_ns:

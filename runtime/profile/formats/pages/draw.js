@@ -60,7 +60,7 @@ const Graph = {
         const child = Tree.children[at];
         const wideness = Tree.size[child] * scale;
         if (wideness < NARROW) { // the others are not wider
-          const rest = x + wide - Tree.selfSize(node) * scale - left;
+          const rest = x + wide - Tree.rest(node) * scale - left;
           if (rest > NARROW) rects.push([-1, row + 1, left, rest]);
           break;
         }
@@ -258,7 +258,7 @@ function described(node) {
   const ofView = Graph.focus ? `, ${percent(value, Tree.value[Graph.focus])} of what is zoomed` : "";
   lines.push(make("span", { textContent: `${shown}, ${percent(value, Tree.value[0])} of all${ofView}` }));
   if (TIMES) lines.push(make("span", { textContent: `self ${amount(own)}, ${percent(own, Tree.value[0])} · ${plain.format(Tree.seen[node])} samples` }));
-  else if (own && own !== value) lines.push(make("span", { textContent: `${amount(own)} end here` }));
+  else if (own && own !== value && !Tree.inverted) lines.push(make("span", { textContent: `${amount(own)} end here` }));
   if (DATA.diff) {
     const text = change(before, value);
     const grew = value > before;

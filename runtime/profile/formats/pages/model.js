@@ -74,6 +74,7 @@ const Dimensions = (() => {
 const Tree = {
   filters: new Map(),
   groups: [],
+  inverted: false, // what ran is at the root, its callers below
   sizeBy: DATA.diff ? "both" : "after",
 
   passes(row) {
@@ -96,6 +97,8 @@ const Tree = {
     this.frame = [Frames.group("all")];
     this.own = [[0, 0, 0, 0]];
     this.depth = [0];
+    this.leaves = this.inverted ? new Map() : null;
+    const links = new Map();
     const groupNodes = new Map();
     const mapped = new Int32Array(Stacks.parent.length);
     const stamp = new Int32Array(Stacks.parent.length);
@@ -112,6 +115,10 @@ const Tree = {
       stamp[0] = mark;
       const way = [];
       for (const row of members) {
+        if (this.inverted) {
+          this.weigh(this.upwards(top, row, links), row);
+          continue;
+        }
         let node = rows[row];
         while (stamp[node] !== mark) {
           way.push(node);
@@ -123,12 +130,32 @@ const Tree = {
           stamp[next] = mark;
           node = next;
         }
-        const at = mapped[node];
-        if (!this.own[at]) this.own[at] = [0, 0, 0, 0];
-        for (let column = 4; column < width; column++) this.own[at][column - 4] += rows[row + column];
+        this.weigh(mapped[node], row);
       }
     }
     this.sum();
+  },
+
+  /** The node of a stack from its end: what ran, then its callers. */
+  upwards(top, row, links) {
+    let view = top;
+    for (let node = Stacks.rows[row]; node > 0; node = Stacks.parent[node]) {
+      const key = view * Frames.own + Stacks.frame[node];
+      let next = links.get(key);
+      if (next === undefined) links.set(key, (next = this.add(view, Stacks.frame[node])));
+      if (view === top) {
+        const leaf = this.leaves.get(next) || [0, 0];
+        this.leaves.set(next, [leaf[0] + Stacks.rows[row + 4], leaf[1] + (DATA.diff ? Stacks.rows[row + 6] : 0)]);
+      }
+      view = next;
+    }
+    return view;
+  },
+
+  /** Add the weights of a row to a node. */
+  weigh(node, row) {
+    if (!this.own[node]) this.own[node] = [0, 0, 0, 0];
+    for (let column = 4; column < Stacks.width; column++) this.own[node][column - 4] += Stacks.rows[row + column];
   },
 
   add(parent, frame) {
@@ -146,16 +173,23 @@ const Tree = {
     this.frame = Int32Array.from(this.frame);
     this.depth = Int32Array.from(this.depth);
     const columns = [0, 1, 2, 3].map(() => new Float64Array(count));
-    this.self = new Float64Array(count);
-    this.selfBefore = new Float64Array(count);
+    this.ends = new Float64Array(count); // weight of stacks that end here, which have no width of their own below
+    this.endsBefore = new Float64Array(count);
     for (let node = 0; node < count; node++) {
       const own = this.own[node];
       if (!own) continue;
       for (let column = 0; column < 4; column++) columns[column][node] = own[column];
-      this.self[node] = own[0];
-      this.selfBefore[node] = own[2];
+      this.ends[node] = own[0];
+      this.endsBefore[node] = own[2];
     }
     this.own = null;
+    this.self = this.ends;
+    this.selfBefore = this.endsBefore;
+    if (this.leaves) {
+      this.self = new Float64Array(count);
+      this.selfBefore = new Float64Array(count);
+      for (const [node, [after, before]] of this.leaves) [this.self[node], this.selfBefore[node]] = [after, before];
+    }
     for (let node = count - 1; node > 0; node--) for (const column of columns) column[this.parent[node]] += column[node];
     [this.value, this.seen, this.before, this.seenBefore] = columns;
     this.order();
@@ -175,6 +209,12 @@ const Tree = {
       const [from, to] = [this.first[node], this.first[node + 1]];
       if (to - from > 1) this.children.subarray(from, to).sort((a, b) => this.size[b] - this.size[a] || this.frame[a] - this.frame[b]);
     }
+  },
+
+  /** The part of a node's size that no child has. */
+  rest(node) {
+    if (this.sizeBy === "both") return this.ends[node] + this.endsBefore[node];
+    return this.sizeBy === "after" ? this.ends[node] : this.endsBefore[node];
   },
 
   /** How much of a node's weight lies in frames that are wanted, each weight counted once. */

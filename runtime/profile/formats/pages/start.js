@@ -24,6 +24,7 @@ const View = {
       focus = next;
     }
     Object.assign(Graph, { focus, chosen: focus, hover: -1 });
+    find("#tip").hidden = true;
     this.wants();
     this.changed();
   },
@@ -84,6 +85,13 @@ const View = {
     Graph.up = !Graph.up;
     find("#flip").setAttribute("aria-pressed", String(Graph.up));
     Graph.redraw();
+  },
+
+  callers() {
+    Tree.inverted = !Tree.inverted;
+    find("#callers").setAttribute("aria-pressed", String(Tree.inverted));
+    Graph.focus = 0;
+    this.rebuild();
   },
 
   keys() {
@@ -150,10 +158,6 @@ function choices() {
   bar.hidden = !bar.children.length;
 }
 
-Tree.selfSize = function (node) {
-  return this.sizeBy === "after" ? this.self[node] : this.sizeBy === "before" ? this.selfBefore[node] : this.self[node] + this.selfBefore[node];
-};
-
 document.addEventListener("keydown", (event) => {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -162,6 +166,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "/") { find("#search").focus(); event.preventDefault(); }
   else if (event.key === "Backspace") View.out();
   else if (event.key === "i") View.flip();
+  else if (event.key === "c") View.callers();
   else if (event.key === "?") View.keys();
 });
 
@@ -172,6 +177,7 @@ find("#search").oninput = () => {
 };
 find("#out").onclick = () => View.out();
 find("#reset").onclick = () => View.reset();
+find("#callers").onclick = () => View.callers();
 find("#flip").onclick = () => View.flip();
 find("#help").onclick = () => View.keys();
 Graph.listeners.push(() => { document.documentElement.dataset.drawn = String(Graph.drawn); });

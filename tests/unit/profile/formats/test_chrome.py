@@ -92,6 +92,17 @@ def test_a_file_has_its_limit() -> None:
     assert f"{left_out:,} events were left out" in found["traceEvents"][-1]["name"]
 
 
+def test_notes_count_against_the_limit() -> None:
+    profile = small()
+    profile.notes = ["x" * 3_000]
+    for _ in range(400):
+        profile.merge(small().map(lambda one, at=len(profile): one._replace(thread=f"t{at}")))
+    file = BytesIO()
+    assert encode(profile, file, 9_000).left_out > 0
+    assert len(file.getvalue()) <= 9_000
+    json.loads(file.getvalue())
+
+
 def test_a_profile_lies_side_by_side() -> None:
     file = BytesIO()
     result = encode(small(), file)

@@ -77,6 +77,7 @@ def test_lines_count_where_things_wait() -> None:
     for line in (3, 4):
         live.add(Sample((Frame("wait", "a.py", line),)), 2, 2)
     assert len(json.loads(PageReader(flame.page(live)).data)["names"]) == 1
+    assert "4 in 2 stacks" in PageReader(flame.page(live)).text
     assert json.loads(PageReader(flame.page(live)).data)["nodeCount"] == 2
     assert json.loads(PageReader(flame.page(live, lines=False)).data)["nodeCount"] == 1
 
