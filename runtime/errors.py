@@ -69,7 +69,7 @@ from actors.protocol.event_errors import (
     SubscriberTooSlow,
     SubscriptionInUse,
 )
-from actors.protocol.profile_errors import ProfileTooSmall, ProfileUnreadable
+from actors.protocol.profile_errors import ProfileTooSmall, ProfileUnavailable, ProfileUnreadable
 from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
 __all__ = [
@@ -113,6 +113,7 @@ __all__ = [
     "PayloadTooLarge",
     "PayloadUnreadable",
     "ProfileTooSmall",
+    "ProfileUnavailable",
     "ProfileUnreadable",
     "ProtocolError",
     "QueryRefused",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.protocol.errors import CallerError
+from actors.protocol.errors import CallerError, EnvironmentFault
 
 
 class ProfileUnreadable(CallerError, ValueError):
@@ -19,3 +19,11 @@ class ProfileTooSmall(CallerError):
 
     code = "MS175"
     hint = "measure longer or at a higher rate, or compare fewer label sets at once"
+
+
+class ProfileUnavailable(EnvironmentFault):
+    """No process of the state folder can be seen: no program of this user has it open here, or the system hides it."""
+
+    code = "MS230"
+    hint = "open the folder with Runtime(...) in a program of the same user and pid namespace, and ask while it runs"
+    retryable = True

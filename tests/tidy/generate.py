@@ -20,14 +20,14 @@ from runtime.sql.run_columns import RUN_COLUMNS
 from runtime.sql.task_columns import TASK_COLUMNS
 from tests.tidy.tree import ROOT
 
+HOMES: Final = {home.__name__ for home in (archive_errors, errors, event_errors, profile_errors, query_errors)}
+"""Where errors are defined."""
 ENDINGS: Final = [
     endings
     for count in (1, 2, 3)
     for endings in combinations((states.NodeState.SUCCEEDED, states.NodeState.SKIPPED, states.NodeState.FAILED), count)
 ]
 """Which endings occur among the parents of a node."""
-ERROR_MODULES: Final = (archive_errors, errors, event_errors, profile_errors, query_errors)
-"""Where errors are defined."""
 
 
 def state_tables() -> dict[str, Mapping[Enum, Mapping[Enum, Enum]]]:
@@ -60,7 +60,7 @@ def label(member: Enum) -> str:
 def error_classes(base: type[Any] = errors.MainspringError) -> Iterator[type[Any]]:
     """All classes of ours below this one."""
     for below in base.__subclasses__():
-        if below.__module__ in {module.__name__ for module in ERROR_MODULES}:
+        if below.__module__ in HOMES:
             yield below
             yield from error_classes(below)
 
