@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from runtime.profile.formats import flame, leak_page
+from runtime import NodeType, Runtime
+from runtime.profile.formats import flame, leak_page, read, write
+from runtime.profile.live import dump
 from runtime.profile.model import CPU, NANOSECONDS, Frame, Process, Profile, Sample, Weight
+from tests.scenarios import handlers_profile as handlers
 from tests.scenarios.browser import Page, browser
+from tests.scenarios.waiting import await_lines
 from tests.unit.profile.formats.test_leak_page import finding
 
 pytestmark = [pytest.mark.slow]
@@ -195,6 +199,48 @@ def test_a_comparison_shows_what_came_and_went(page: Page, tmp_path: Path) -> No
     first = page.run("document.querySelector('#table tbody tr').innerText")
     assert first.split()[0] == "fetch"
     assert "+80.0 ms" in first
+
+
+@pytest.mark.parametrize("fmt", ["json", "folded", "pprof", "speedscope"])
+def test_a_dump_of_a_runtime_in_every_format(state_dir: Path, tmp_path: Path, fmt: str) -> None:
+    """Acceptance 8, of what is alive: all processes in one file, each with its threads and tasks."""
+    path, gate = tmp_path / "runs", tmp_path / "gate"
+    with Runtime(state_dir, node_types=[NodeType("io", workers=1, mode="asyncio")]) as rt:
+        handle = rt.submit(handlers.wait_for_parts, str(path), str(gate))
+        await_lines(path, 1)
+        profile = dump(rt.state_dir, patience=60.0)
+        gate.touch()
+        assert handle.result(timeout=60.0) == 2
+    with (tmp_path / "dump").open("w+b") as file:
+        write(profile, file, fmt)
+        file.seek(0)
+        again = read(file)
+    assert (again.kind, again.unit) == ("live", "count")
+    assert again.total().value == profile.total().value
+
+    def seen(one: Profile) -> set[tuple[str, str, str]]:
+        found = [(sample.process, sample.thread, sample.stack) for sample in one.samples]
+        return {(process.title if process else "", thread, stack[-1].name) for process, thread, stack in found if stack}
+
+    assert seen(again) == seen(profile)
+    assert {title for title, _, _ in seen(again)} == {"engine", "face", "spawner", "worker 1 [io]"}
+
+
+def test_a_dump_of_a_runtime_is_shown(page: Page, state_dir: Path, tmp_path: Path) -> None:
+    """Acceptance 8, of what is alive: in one page."""
+    path, gate = tmp_path / "runs", tmp_path / "gate"
+    with Runtime(state_dir, node_types=[NodeType("io", workers=1, mode="asyncio")]) as rt:
+        handle = rt.submit(handlers.wait_for_parts, str(path), str(gate))
+        await_lines(path, 1)
+        profile = dump(rt.state_dir, patience=60.0)
+        gate.touch()
+        assert handle.result(timeout=60.0) == 2
+    shown(page, tmp_path / "live.html", flame.page(profile))
+    assert weight(page) == profile.total().value
+    groups = {name.partition(": ")[2] for name in names(page)[1]}
+    assert groups == {"engine", "face", "spawner", "worker 1 [io]"}
+    page.run("View.search('/^part$/')")
+    page.until("document.querySelector('#found').textContent.startsWith('2, ')")
 
 
 def test_findings_are_filtered_and_sorted(page: Page, tmp_path: Path) -> None:
