@@ -83,7 +83,8 @@ def encode(profile: Profile, by: Sequence[str] = ()) -> Iterator[bytes]:
         profile: What is written.
         by: Names of labels that become frames, between the thread and the stack.
     """
-    facts = f"kind={profile.kind} unit={profile.unit} hz={profile.hz} begun_ns={profile.begun_ns}"
+    kind = escaped(profile.kind).replace(" ", "\\x20")
+    facts = f"kind={kind} unit={profile.unit} hz={profile.hz} begun_ns={profile.begun_ns}"
     seen = profile.total().seen
     yield f"# mainspring {facts} duration_ns={profile.duration_ns} seen={seen} 0\n".encode()
     lines: Counter[str] = Counter()
@@ -107,7 +108,7 @@ def decode(content: bytes) -> Profile:
     if head is not None:
         kind, unit, hz, begun_ns, duration_ns, _ = head.groups()
         try:
-            profile = Profile(kind, unit, int(begun_ns), int(duration_ns), float(hz))
+            profile = Profile(unescaped(kind), unit, int(begun_ns), int(duration_ns), float(hz))
         except ValueError as strange:
             raise ProfileUnreadable(f"its first line says {hz} samples a second") from strange
     rows = list(_rows(text, ours=head is not None))

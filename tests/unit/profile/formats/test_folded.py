@@ -98,5 +98,10 @@ def test_what_is_none(content: bytes) -> None:
         folded.decode(content)
 
 
+@pytest.mark.parametrize("kind", ["http connection", "a;b", "\\x20", "ü 5\n", ""])
+def test_a_kind_may_have_any_name(kind: str) -> None:
+    assert folded.decode(text(Profile(kind))).kind == kind
+
+
 def test_an_empty_profile_is_one() -> None:
     assert folded.decode(text(Profile(unit=NANOSECONDS))).samples == {}
