@@ -10,26 +10,22 @@ All text is escaped; the data is ASCII JSON in which `<` cannot occur, and a con
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
-from importlib import resources
-from typing import Any, Final
+from typing import Final
 
 from actors.protocol.words import counted
 from runtime.cli.report import duration_text
+from runtime.profile.formats import changes
 from runtime.profile.formats.roots import label_names_of
-from runtime.profile.formats.tree import columns
+from runtime.profile.formats.text import fill, script_json, shown
+from runtime.profile.formats.tree import ROWS_MAX, bounded, columns
 from runtime.profile.model import COUNT, NANOSECONDS, Frame, Profile
 
 SCRIPTS: Final = ("base.js", "model.js", "draw.js", "table.js", "start.js")
 FUNCTIONS_LISTED: Final = 40
 """In the table that needs no script."""
 TITLES: Final = {"cpu": "CPU", "await": "Waits", "live": "Alive now", "leaks": "Leaks"}
-_MARK: Final = re.compile(r"\{\{(\w+)\}\}")
-_TURNS: Final = re.compile("[\u007f-\u009f\u202a-\u202e\u2066-\u2069]")
 
 
 def page(
@@ -56,40 +52,22 @@ def page(
     processes = {sample.process for sample in profile.samples}
     known = {"process", "thread", *label_names_of(profile)}
     groups = [name for name in by if name in known] or (["process"] if len(processes) > 1 else [])
-    data = columns(profile, before, lines=lines) | {"groups": groups, "title": title}
     notes = [*profile.notes, *(f"before: {note}" for note in (before.notes if before is not None else ()))]
+    if len(profile) > ROWS_MAX:
+        notes.append(f"of {len(profile):,} rows the {ROWS_MAX:,} heaviest are drawn, the others as one frame")
+    was = None if before is None else bounded(before)
+    data = columns(bounded(profile), was, lines=lines) | {"groups": groups, "title": title}
     parts = {
         "title": shown(title),
         "subtitle": shown(_subtitle(profile, before)),
         "notes": "".join(f"<li>{shown(note)}</li>" for note in notes),
         "notes_hidden": "" if notes else " hidden",
+        "changes": "" if before is None else changes.table(profile, before),
+        "changes_hidden": " hidden" if before is None else "",
         "functions": _functions(profile),
         "data": script_json(data),
     }
     return fill("flame.html", SCRIPTS, parts)
-
-
-def fill(name: str, scripts: Sequence[str], parts: dict[str, str]) -> bytes:
-    """A page from its files; `{{name}}` is filled in, once."""
-    place = resources.files("runtime.profile.formats") / "pages"
-    parts = parts | {
-        "style": (place / "style.css").read_text("utf-8"),
-        "script": "\n".join((place / script).read_text("utf-8") for script in scripts),
-    }
-    made = _MARK.sub(lambda found: parts[found[1]], (place / name).read_text("utf-8"))
-    # A lone surrogate cannot be UTF-8; as a character reference every browser shows the replacement character.
-    return made.encode("utf-8", "xmlcharrefreplace")
-
-
-def script_json(data: Any) -> str:
-    """JSON that may stand inside a script element: `<` is escaped, and everything beyond ASCII as well."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
-
-
-def shown(text: object) -> str:
-    """Escaped text; controls become pictures of themselves, what turns its direction an escape."""
-    pictures = "".join(chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(text))
-    return escape(_TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", pictures))
 
 
 def amount_text(value: int, unit: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from actors.protocol.words import counted
 from runtime.cli.report import duration_text
-from runtime.profile.formats.flame import fill, shown
+from runtime.profile.formats.text import fill, shown
 from runtime.profile.model import Frame, Process
 
 GRADES: Final = ("leak", "suspect", "info")

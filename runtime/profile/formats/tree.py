@@ -19,6 +19,9 @@ from runtime.profile.formats.roots import label_names_of, process_frame
 from runtime.profile.formats.wire import varint
 from runtime.profile.model import NANOSECONDS, Frame, Labels, Process, Profile
 
+ROWS_MAX: Final = 300_000
+"""A page has no more rows: with those it is some 10 MB, which every browser opens."""
+LIGHTER: Final = Frame("(lighter stacks)")
 _SMALL: Final = tuple(bytes((value,)) for value in range(128))
 
 
@@ -40,6 +43,22 @@ def scale(before: Profile, after: Profile) -> float:
         return after.duration_ns / before.duration_ns
     was = before.total().value
     return after.total().value / was if was else 1.0
+
+
+def bounded(profile: Profile, most: int | None = None) -> Profile:
+    """A profile with so many rows at most: of those that weigh least, only the sums by labels, process and thread are
+    kept.
+
+    Args:
+        profile: It stays as it is.
+        most: How many; None: `ROWS_MAX`.
+    """
+    most = ROWS_MAX if most is None else most
+    if len(profile) <= most:
+        return profile
+    least = sorted((weight.value for _, weight in profile), reverse=True)[most]
+    heavy = {sample for sample, weight in profile if weight.value > least}
+    return profile.map(lambda one: one if one in heavy else one._replace(stack=(LIGHTER,)))
 
 
 def columns(profile: Profile, before: Profile | None = None, *, lines: bool = False) -> dict[str, Any]:

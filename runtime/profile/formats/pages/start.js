@@ -101,7 +101,10 @@ const View = {
   },
 };
 
-const VALUES_MAX = 500; // in one list; the search finds the others
+const VALUES_MAX = 500; // in one list: the heaviest
+
+/** Whether nearly every stack has a value of its own, as with ages: such a label is no choice. */
+const alike = (values) => values.length > 30 && values.length > DATA.sampleCount / 3;
 
 /** Values of a dimension, the heaviest first. */
 function valuesOf(dimension) {
@@ -137,7 +140,7 @@ function choices() {
   }
   for (const dimension of Dimensions) {
     const values = valuesOf(dimension);
-    if (values.length < 2) continue;
+    if (values.length < 2 || alike(values)) continue;
     const all = values.reduce((sum, [, value]) => sum + value, 0);
     const options = [["", "all"], ...values.slice(0, VALUES_MAX).map(([text, value]) => [text, `${visible(text)} (${percent(value, all)})`])];
     bar.append(choice(dimension.name, options, "", (value) => {

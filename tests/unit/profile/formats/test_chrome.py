@@ -95,8 +95,9 @@ def test_a_file_has_its_limit() -> None:
 def test_notes_count_against_the_limit() -> None:
     profile = small()
     profile.notes = ["x" * 3_000]
-    for _ in range(400):
-        profile.merge(small().map(lambda one, at=len(profile): one._replace(thread=f"t{at}")))
+    for sample, weight in small():
+        for number in range(400):
+            profile.add(sample._replace(thread=f"t{number}"), *weight)
     file = BytesIO()
     assert encode(profile, file, 9_000).left_out > 0
     assert len(file.getvalue()) <= 9_000

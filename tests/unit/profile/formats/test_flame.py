@@ -7,8 +7,10 @@ import json
 import re
 from html.parser import HTMLParser
 
-from runtime.profile.formats import flame
-from runtime.profile.model import COUNT, LIVE, Frame, Process, Profile, Sample
+import pytest
+
+from runtime.profile.formats import flame, tree
+from runtime.profile.model import COUNT, LIVE, Frame, Process, Profile, Sample, Weight
 from tests.unit.profile.profiles import small
 
 
@@ -108,3 +110,25 @@ def test_a_comparison_says_with_what() -> None:
     assert "CPU · what changed" in text
     assert "compared with 9.50 s in 10.0 s, 941 samples" in text
     assert "before: worker 2 was killed" in text
+    assert "Nothing changed more than by chance" in text
+    assert "What changed" in text
+
+
+def test_what_changed_has_an_interval_without_scripts() -> None:
+    before, after = small(), small()
+    for sample, weight in after:
+        if sample.stack[-1].name == "turn":
+            after.samples[sample] = Weight(20 * weight.value, 20 * weight.seen)
+    text = PageReader(flame.page(after, before)).text
+    assert "turn engine.py all grew 50.0 ms/s 1.00 s/s +1900.0%" in text
+    few = Profile(duration_ns=1)
+    few.add(Sample((Frame("a"),)), 5)
+    assert "there are 1 samples before" in PageReader(flame.page(after, few)).text
+
+
+def test_a_page_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "ROWS_MAX", 2)
+    monkeypatch.setattr(flame, "ROWS_MAX", 2)
+    reader = PageReader(flame.page(small()))
+    assert "of 4 rows the 2 heaviest" in reader.text
+    assert json.loads(reader.data)["sampleCount"] == 4

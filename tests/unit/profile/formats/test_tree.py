@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from runtime.profile.formats.tree import columns, scale
+from runtime.profile.formats.tree import LIGHTER, bounded, columns, scale
 from runtime.profile.formats.wire import read_varint
 from runtime.profile.model import Frame, Profile, Sample
 from tests.unit.profile.profiles import profiles, small
@@ -69,6 +69,16 @@ def test_lines_of_a_function_are_one() -> None:
     rows = unpacked(columns(small()))
     assert sorted(values[0] for values in rows.values()) == [500_000_000, 2_000_000_000, 7_000_000_000]
     assert len(unpacked(columns(small(), lines=True))) == 4
+
+
+def test_a_page_has_a_limit() -> None:
+    few = bounded(small(), 2)
+    assert few.total() == small().total()
+    names = sorted(one.stack[-1].name for one in few.samples)
+    assert names == ["(lighter stacks)", "(lighter stacks)", "fetch", "parse;all"]
+    assert {one.process for one in few.samples} == {one.process for one in small().samples}
+    assert sum(one.stack == (LIGHTER,) for one in few.samples) == 2
+    assert bounded(small()).samples == small().samples
 
 
 def test_before_is_made_as_long_as_after() -> None:
