@@ -1,7 +1,7 @@
 """Findings of leaks as one self-contained page: a table that can be read without scripts, and filtered with them.
 
 Like the flame graph it asks for nothing outside itself, and all text in it is escaped. A finding is whatever has the
-attributes of `Finding` below; those that it lacks are left out.
+attributes of `runtime.profile.grading.Finding`, or a mapping with their names; those that it lacks are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ FIELDS: Final = (
     ("site", "Created at"),
     ("proof", "Why"),
     ("suggestion", "What to do"),
-    ("first_seen", "First seen"),
+    ("process", "Process"),
+    ("build", "Build"),
     ("signature", "Signature"),
 )
 """What is shown when a row is opened."""
@@ -61,7 +62,7 @@ def _facts(finding: Any) -> Mapping[str, Any]:
         return finding
     names = (
         *("grade", "kind", "count", "slope_per_min", "oldest_s", "signature", "site", "wait", "labels", "owner"),
-        *("proof", "exemplars", "suggestion", "first_seen"),
+        *("proof", "exemplars", "suggestion", "proved", "tenants", "first_seen_ns", "build", "process"),
     )
     return {name: getattr(finding, name) for name in names if hasattr(finding, name)}
 
@@ -104,18 +105,23 @@ def _row(row: Mapping[str, Any]) -> str:
     grade = _grade(row)
     pairs = row.get("labels") or ()
     labels = dict(pairs)
-    site = text_of(row.get("site")).partition("\n")[0] or text_of(row.get("wait")).partition("\n")[0] or "unknown"
+    # Root first: the last one is the line.
+    site = text_of(row.get("site")).rpartition("\n")[2] or text_of(row.get("wait")).rpartition("\n")[2] or "unknown"
     slope = row.get("slope_per_min")
     oldest = row.get("oldest_s")
-    more = [(name, text_of(row.get(key))) for key, name in FIELDS]
+    names = dict(FIELDS) | ({"proof": "Proof"} if row.get("proved") else {})
+    more = [(name, text_of(row.get(key))) for key, name in names.items()]
     more.append(("Labels", "\n".join(f"{name}: {text}" for name, text in labels.items())))
+    more.append(("Tenants", "\n".join(f"{name or 'none'}: {count:,}" for name, count in row.get("tenants") or ())))
+    if first_ns := row.get("first_seen_ns"):
+        more.append(("Oldest from", datetime.fromtimestamp(first_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")))
     exemplars = list(row.get("exemplars") or ())
     more.append(("For example", text_of(exemplars[:EXEMPLARS_MAX])))
     facts = "".join(f"<dt>{name}</dt><dd>{shown(text)}</dd>" for name, text in more if text)
     cells = [
         f'<td data-key="{float(row.get("count") or 0):g}">{int(row.get("count") or 0):,}</td>',
         f'<td data-key="{float(slope or 0):g}">{"–" if slope is None else f"{slope:+.1f}/min"}</td>',
-        f'<td data-key="{float(oldest or 0):g}">{"–" if oldest is None else duration_text(round(oldest * 1e9))}</td>',
+        f'<td data-key="{float(oldest or 0):g}">{"–" if not oldest else duration_text(round(oldest * 1e9))}</td>',
         f"<td>{shown(labels.get('node_type', ''))}</td>",
         f"<td>{shown(labels.get('workflow', ''))}</td>",
         f"<td>{shown(text_of(row.get('owner')))}</td>",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,10 +21,15 @@ def finding(**changed: Any) -> SimpleNamespace:
         "slope_per_min": 60.4,
         "oldest_s": 3_700.0,
         "signature": ("task", "handler"),
-        "site": (Frame("handler", "app.py", 12),),
+        "site": (Frame("main", "app.py", 3), Frame("handler", "app.py", 12)),
         "wait": (Frame("handler", "app.py", 40), Frame("get", "queues.py", 158)),
         "labels": (("node_type", "http"), ("workflow", "checkout")),
-        "owner": Process(4_711, 9, "worker", 3, "http"),
+        "owner": "worker 3 [http]",
+        "process": Process(4_711, 9, "worker", 3, "http"),
+        "tenants": (("acme", 1_200), ("", 4)),
+        "first_seen_ns": 1_700_000_000_000_000_000,
+        "build": "abc123",
+        "proved": True,
         "proof": "queue created at app.py:12 has no producer",
         "exemplars": ["a", "b", "c", "d"],
         "suggestion": "cancel the consumers",
@@ -39,6 +45,10 @@ def test_a_finding_with_all_its_fields() -> None:
         assert part in text
     for part in ("worker 3 [http], pid 4711", "has no producer", "cancel the consumers", "checkout", "did not answer"):
         assert part in text
+    for part in ("Proof queue created", "acme: 1,200 none: 4", "Oldest from 2023-11-14", "Build abc123"):
+        assert part in text
+    summaries = re.findall(r"<summary>(.*?)</summary>", content.decode())
+    assert summaries == ["handler (app.py:12)"]
     assert " c " in text
     assert " d " not in text
 
