@@ -12,7 +12,8 @@ from runtime.host.station import stop_signal
 from runtime.profile.tasks import enter_attempt
 
 if TYPE_CHECKING:
-    from runtime.host.worker_async import AsyncWorker, Attempt
+    from runtime.host.async_attempt import Attempt
+    from runtime.host.worker_async import AsyncWorker
 
 
 async def run_batch(worker: AsyncWorker, attempt: Attempt, batch: BatchCall, kind_no: int) -> None:

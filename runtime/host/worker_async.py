@@ -34,11 +34,10 @@ from time import monotonic_ns
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
 
-import orjson
-
 from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
+from runtime.host.async_attempt import Attempt
 from runtime.host.attempts import (
     ROOM_S,
     arguments,
@@ -68,49 +67,6 @@ CHILDREN_LOOK_S: Final = 0.2
 _TIMEOUT: Final = 2
 SERIAL: Final[contextvars.ContextVar[int]] = contextvars.ContextVar("mainspring_serial", default=0)
 """Serial of the attempt that the running code belongs to; 0 for none. Attributes output."""
-
-
-class Attempt:
-    """An attempt, or a batch of them, that runs here; what a TaskContext sees of it (`runtime.context.AttemptView`)."""
-
-    __slots__ = (
-        "_worker",
-        "attempt",
-        "batch",
-        "codec",
-        "deadline_ns",
-        "handler",
-        "node_types",
-        "place",
-        "reason",
-        "started_ns",
-        "task",
-        "thread",
-        "token",
-    )
-
-    def __init__(self, worker: AsyncWorker, place: Place, attempt: int) -> None:
-        self._worker = worker
-        self.place = place
-        self.attempt = attempt
-        self.batch: Sequence[Place] = ()
-        self.handler: Handler | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.thread = 0
-        self.reason = 0
-        self.token = 0
-        self.started_ns = 0
-        self.deadline_ns: int | None = None
-        self.codec = worker.station.codec
-        self.node_types: list[str] = list(worker.station.config.get("node_type_names") or ())
-
-    def stop_reason(self) -> int:
-        """Why this attempt shall stop; 0 when it may go on."""
-        return self.reason
-
-    def tell(self, letter: bytes, body: list[Any]) -> None:
-        """Send on the control lane, from any thread."""
-        self._worker.tell(letter + orjson.dumps(body))
 
 
 class AsyncWorker:
