@@ -69,6 +69,7 @@ from actors.protocol.event_errors import (
     SubscriberTooSlow,
     SubscriptionInUse,
 )
+from actors.protocol.pool_errors import PoolTimeout, UnknownPool
 from actors.protocol.profile_errors import ProfileUnavailable
 from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
@@ -112,6 +113,7 @@ __all__ = [
     "PayloadError",
     "PayloadTooLarge",
     "PayloadUnreadable",
+    "PoolTimeout",
     "ProfileUnavailable",
     "ProtocolError",
     "QueryRefused",
@@ -134,6 +136,7 @@ __all__ = [
     "UniqueTaskOpen",
     "UnknownMoment",
     "UnknownNodeType",
+    "UnknownPool",
     "UnknownRun",
     "WaitTimeout",
     "WaitsForCalls",
