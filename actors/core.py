@@ -52,6 +52,7 @@ _ROUTES: Final[dict[type, int]] = {
             msg.WorkerSpawned,
             msg.WorkerProgress,
             msg.WorkerLogged,
+            msg.WorkerPools,
             msg.WorkerObserved,
             msg.WorkerExited,
             msg.LeasesRevoked,

@@ -28,6 +28,7 @@ from actors.policy.scale import ScalePolicy
 from actors.pool_size import SizeSteps, machine_seen
 from actors.pool_starts import cannot_boot, delayed, look_at_starts
 from actors.pool_stop import escalate_due, give_back, observed, plan_watch, revoked, stop_leases, take_back
+from actors.pool_things import PoolThings, told
 from actors.pool_worker import PoolWorker, finish_leases, guilty_of
 from actors.protocol import effects as fx
 from actors.protocol import limits
@@ -64,6 +65,7 @@ class WorkerPool:
         self.scale = ScalePolicy(self.workers_min, self.workers_max, self.slots, cooldown_ns)
         self.steps = SizeSteps(asks=node_type.get("asks_scale", False))
         self.discarded = self.tasks_before = 0
+        self.things = PoolThings()
         self.draining = False
         self.trouble = ""
         self.wanted = 0
@@ -334,6 +336,7 @@ class WorkerPool:
         if worker is None:
             return
         self.tasks_before += worker.tasks
+        self.things.gone(message.worker)
         was = worker.state
         if was is WorkerState.STARTING:
             self.wanted = max(0, self.wanted - 1)
@@ -381,6 +384,7 @@ class WorkerPool:
         msg.WorkerSpawned: _on_spawned,
         msg.WorkerProgress: _on_progress,
         msg.WorkerLogged: _on_logged,
+        msg.WorkerPools: told,
         msg.StopLeases: stop_leases,
         msg.LeasesRevoked: revoked,
         msg.WorkerObserved: observed,

@@ -40,4 +40,5 @@ def pool_row(pool: WorkerPool, ready: int, wall_ahead_ns: int) -> dict[str, Any]
         "held_back": held_back(pool),
         "rate_per_s": round(pool.scale.rate_per_s, 3),
         "workers": workers,
+        "objects": pool.things.rows(),
     }

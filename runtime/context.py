@@ -16,6 +16,7 @@ from actors.protocol import limits
 from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout, WaitsForCalls
 from actors.protocol.errors import GraphError, RuntimeClosed, TaskFailed
 from actors.protocol.words import counted
+from runtime.borrowed import Borrower
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -51,7 +52,7 @@ class AttemptView(Protocol):
         """Send a frame to the engine."""
 
 
-class TaskContext:
+class TaskContext(Borrower):
     """One attempt, seen from inside.
 
     Attributes:
@@ -72,6 +73,7 @@ class TaskContext:
     def __init__(self, view: AttemptView) -> None:
         """Made by the worker."""
         self._view: AttemptView | None = view
+        self._lending = None
         self._flow: Flow | None = None
         self._calls: CallBook | None = None
         self._progress_ns = 0
@@ -338,7 +340,7 @@ class TaskContext:
 
     def close(self) -> None:
         """The attempt has ended."""
-        self._view = self._flow = self._calls = None
+        self._view = self._flow = self._calls = self._lending = None
 
     def _frame(self, block: dict[str, Any]) -> bytes:
         place = self._open().place

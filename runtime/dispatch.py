@@ -142,7 +142,9 @@ class Dispatch:
             options = DEFAULT_OPTIONS if task is None else task.settings
             if len(self.plans) >= limits.PLANS_MAX:
                 self.plans.clear()
-            found = Plan(self, fn, options.with_changes(self.changes) if self.changes else options)
+            found = Plan(
+                self, fn if task is None else task, options.with_changes(self.changes) if self.changes else options
+            )
             self.plans[fn] = found
         return found
 

@@ -69,6 +69,7 @@ from actors.protocol.event_errors import (
     SubscriberTooSlow,
     SubscriptionInUse,
 )
+from actors.protocol.pool_errors import PoolTimeout, UnknownPool
 from actors.protocol.profile_errors import ProfileTooSmall, ProfileUnavailable, ProfileUnreadable
 from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
@@ -112,6 +113,7 @@ __all__ = [
     "PayloadError",
     "PayloadTooLarge",
     "PayloadUnreadable",
+    "PoolTimeout",
     "ProfileTooSmall",
     "ProfileUnavailable",
     "ProfileUnreadable",
@@ -136,6 +138,7 @@ __all__ = [
     "UniqueTaskOpen",
     "UnknownMoment",
     "UnknownNodeType",
+    "UnknownPool",
     "UnknownRun",
     "WaitTimeout",
     "WaitsForCalls",

@@ -28,11 +28,12 @@ _MORE_SCRIPTS: Final = "__mp_main__."
 """Names that workers give to a second script and further ones."""
 
 
-def reference_of(fn: Callable[..., Any]) -> str:
+def reference_of(fn: Callable[..., Any], *, generators: bool = False) -> str:
     """The name under which workers find this function.
 
     Args:
         fn: A function, builtin, C function, class, classmethod or staticmethod.
+        generators: It may be a generator function, as those that make things of a pool are.
 
     Returns:
         "pkg.mod:qualname", or "file:/abs/script.py:qualname" when it belongs to the script that was started.
@@ -40,7 +41,7 @@ def reference_of(fn: Callable[..., Any]) -> str:
     Raises:
         HandlerRefused: Other processes could not find it by name, or it is a generator function.
     """
-    refuse_unstorable(fn)
+    refuse_unstorable(fn, generators=generators)
     module_name, qualname = _names_of(fn)
     if module_name in MAIN_MODULES or module_name.startswith(_MORE_SCRIPTS):
         place = _place_of_script(fn, module_name, qualname)
@@ -55,7 +56,7 @@ def reference_of(fn: Callable[..., Any]) -> str:
     return f"{place}:{qualname}"
 
 
-def refuse_unstorable(fn: Callable[..., Any]) -> None:
+def refuse_unstorable(fn: Callable[..., Any], *, generators: bool = False) -> None:
     """Refuse what can be seen without looking the name up; this is what a decorator can check.
 
     Raises:
@@ -70,7 +71,7 @@ def refuse_unstorable(fn: Callable[..., Any]) -> None:
         outer, _, name = qualname.rpartition(".<locals>.")
         what = f"method {name} of a class" if "." in name else f"function {name}"
         raise HandlerRefused(f"{what} defined inside {outer}() exists only while that call runs, not in a worker")
-    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+    if not generators and (inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)):
         raise HandlerRefused(f"{qualname} is a generator function: calling it gives no result; return a list instead")
     owner = getattr(fn, "__self__", None)
     if owner is not None and not isinstance(owner, (type, ModuleType)):

@@ -15,6 +15,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
 from actors.protocol import limits
@@ -26,6 +27,7 @@ from actors.protocol.words import is_name
 from runtime.batch import Batch, BatchingDecorator, call_of_one
 from runtime.checks import is_one_of, is_whole, refuse
 from runtime.config import DEFAULT_NODE_TYPE, NAME_RULE, Payloads, Priority, Retry
+from runtime.pools import Pool, PoolRegistry, pools_of
 from runtime.reference import reference_of, refuse_unstorable
 from runtime.times import DEADLINE_RULE, EXPIRY_RULE, SPAN_RULE, WAIT_RULE, is_expiry, is_wait
 from runtime.units import seconds_to_ns
@@ -175,10 +177,16 @@ class Task(Generic[P, R]):
     fn: Callable[P, R]
     settings: TaskOptions
 
-    def __init__(self, fn: Callable[P, R], settings: TaskOptions = DEFAULT_OPTIONS) -> None:
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        settings: TaskOptions = DEFAULT_OPTIONS,
+        pools: Mapping[str, Pool[Any]] = MappingProxyType({}),
+    ) -> None:
         refuse_unstorable(fn)
         self.fn = fn
         self.settings = settings
+        self.pools = pools
         functools.update_wrapper(self, fn)
         if inspect.iscoroutinefunction(fn) and sys.version_info >= (3, 12):
             inspect.markcoroutinefunction(self)
@@ -201,7 +209,7 @@ class Task(Generic[P, R]):
         Raises:
             ConfigurationError: An option is unknown or out of range.
         """
-        return Task(self.fn, self.settings.with_changes(changes))
+        return Task(self.fn, self.settings.with_changes(changes), self.pools)
 
     def __repr__(self) -> str:
         return f"<Task {self.fn.__module__}:{self.fn.__qualname__}>"
@@ -218,13 +226,14 @@ def _task_again(module: str, qualname: str, settings: TaskOptions) -> Any:
     return found if isinstance(found, Task) and found.settings == settings else Task(fn, settings)
 
 
-class TaskRegistry:
+class TaskRegistry(PoolRegistry):
     """The tasks of a program, by name. Pass it to `Runtime`; make as many as you like, there is no default one.
 
     Iterating gives the tasks. A task that is defined again (a reloaded module) replaces its earlier self.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._tasks: dict[str, Task[..., Any]] = {}
 
     @overload
@@ -263,7 +272,7 @@ class TaskRegistry:
         return self._register(fn, DEFAULT_OPTIONS)
 
     def _register(self, fn: Callable[..., Any], settings: TaskOptions) -> Task[..., Any]:
-        task: Task[..., Any] = Task(fn.fn if isinstance(fn, Task) else fn, settings)
+        task: Task[..., Any] = Task(fn.fn if isinstance(fn, Task) else fn, settings, self.pools)
         self._tasks[f"{task.fn.__module__}:{task.fn.__qualname__}"] = task
         return task
 
@@ -336,6 +345,11 @@ def kind_of(
         "context": context_arg is not None,
         "context_arg": context_arg,
         **shared,
+        **(
+            pools_of(fn, options.node_type, target.pools, asks=context_arg is not None)
+            if isinstance(target, Task) and target.pools
+            else {}
+        ),
     }
 
 

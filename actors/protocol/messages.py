@@ -167,6 +167,13 @@ class WorkerLogged(NamedTuple):
     text: str
 
 
+class WorkerPools(NamedTuple):
+    """What the object pools of a worker hold: rows of a name and `actors.policy.object_pool.PoolCounts`."""
+
+    worker: int
+    rows: list[list[Any]]
+
+
 class WorkerObserved(NamedTuple):
     """Read from the lease table: what runs now, since when; counters for recycling.
 

@@ -6,11 +6,12 @@ Shared by the simple and the general path of `worker_process`. Nothing here is p
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic_ns, sleep
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from actors.protocol import limits
 from actors.protocol.errors import DiskFull, HandlerRefused
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from runtime.host.batches import BatchCall
+    from runtime.host.lending import Lending, ThreadWays
 
 ROOM_S: Final = limits.DISK_FULL_RETRY_NS / 1e9
 """Between two tries to store a result for which the disk has no room: the work is done and shall not be done again.
@@ -50,6 +52,17 @@ class Stopper:
         self._reason = 0
         self._shields = 0
         self._waits = False
+        self._kept: WeakSet[asyncio.Task[Any]] = WeakSet()
+
+    def keep(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+        """These are not the attempt's, and go on when it has ended."""
+        self._kept.update(tasks)
+
+    def left(self) -> set[asyncio.Task[Any]]:
+        """What the attempt left running."""
+        import asyncio  # lazy: a coroutine ran, so it is there
+
+        return {task for task in asyncio.all_tasks(self.loop) if task not in self._kept}
 
     def stop(self, serial: int, reason: int) -> None:
         """Stop the attempt that runs now. On the main thread; raises the control signal in the handler if it can."""
@@ -94,6 +107,8 @@ class AttemptRunner:
         self._station = station
         self._codec = station.codec
         self._stopper = stopper
+        self.pools: ThreadWays | None = None
+        """Of this worker, once a handler used one."""
 
     # --- one attempt ----------------------------------------------------------------------------------------------
 
@@ -112,9 +127,11 @@ class AttemptRunner:
             context = TaskContext(_ContextLink(self._station, self._stopper, place, attempt, ends_ns))
             insert_context(handler, args, kwargs, context)
         try:
-            value = handler.fn(*args, **kwargs)
-            if needs_settling(value):
-                value = self.settle(value, handler.pickle, place.run_key)
+            if handler.pools:
+                with self._lending(handler, args, kwargs, context):
+                    value = self._value(handler, args, kwargs, place.run_key)
+            else:
+                value = self._value(handler, args, kwargs, place.run_key)
             return value, context.spawned() if context is not None else None
         except BaseException as exc:
             if context is None or (ending := context.ending(exc)) is exc:
@@ -123,6 +140,19 @@ class AttemptRunner:
         finally:
             if context is not None:
                 context.close()
+
+    def _value(self, handler: Handler, args: list[Any], kwargs: dict[str, Any], run_key: str) -> Any:
+        value = handler.fn(*args, **kwargs)
+        return self.settle(value, handler.pickle, run_key) if needs_settling(value) else value
+
+    def _lending(
+        self, handler: Handler, args: list[Any], kwargs: dict[str, Any], context: TaskContext | None
+    ) -> Lending:
+        from runtime.host.lending import Lending, ThreadWays  # lazy: workers without pools do without
+
+        if self.pools is None:
+            self.pools = ThreadWays(self._stopper, lambda waits: self._await(waits, keep=True))
+        return Lending(self.pools, handler, args, kwargs, context)
 
     def run_batch(self, batch: BatchCall, handler: Handler, started_ns: int) -> None:
         """Run a batch; what becomes of its calls is kept in it. Runs user code."""
@@ -137,19 +167,26 @@ class AttemptRunner:
             context = TaskContext(link)
             insert_context(handler, args, kwargs, context)
         try:
-            value = handler.fn(*args, **kwargs)
-            if hasattr(type(value), "__await__"):
-                value = self._await(value)
-            for place, result in batch.results(value):
-                try:
-                    kept = self.settle(result, handler.pickle, place.run_key) if needs_settling(result) else result
-                except Exception as refused:
-                    batch.refuse(place, refused)
-                else:
-                    batch.settle(place, kept)
+            if handler.pools:
+                with self._lending(handler, args, kwargs, context):
+                    self._settle_batch(batch, handler, args, kwargs)
+            else:
+                self._settle_batch(batch, handler, args, kwargs)
         finally:
             if context is not None:
                 context.close()
+
+    def _settle_batch(self, batch: BatchCall, handler: Handler, args: list[Any], kwargs: dict[str, Any]) -> None:
+        value = handler.fn(*args, **kwargs)
+        if hasattr(type(value), "__await__"):
+            value = self._await(value)
+        for place, result in batch.results(value):
+            try:
+                kept = self.settle(result, handler.pickle, place.run_key) if needs_settling(result) else result
+            except Exception as refused:
+                batch.refuse(place, refused)
+            else:
+                batch.settle(place, kept)
 
     def settle(self, value: Any, pickle: bool, blob_key: str) -> Any:
         """A result as it is kept: a copy or its text, because what it holds may be changed later. Awaits coroutines.
@@ -194,8 +231,8 @@ class AttemptRunner:
 
     # --- coroutines -----------------------------------------------------------------------------------------------
 
-    def _await(self, awaitable: Awaitable[Any]) -> Any:
-        """Run a coroutine to its end on a loop that is kept; what it leaves running is cancelled."""
+    def _await(self, awaitable: Awaitable[Any], *, keep: bool = False) -> Any:
+        """Run a coroutine to its end on a loop that is kept; what it leaves running is cancelled, or kept as well."""
         import asyncio  # lazy: 40 ms and some memory, which a worker without coroutines does not need
 
         stopper = self._stopper
@@ -217,8 +254,10 @@ class AttemptRunner:
             loop.run_until_complete(stopper.task)
         finally:
             stopper.task = None
-        left = asyncio.all_tasks(loop)
-        if left:
+        left = stopper.left()
+        if keep:
+            stopper.keep(left)
+        elif left:
             for task in left:
                 task.cancel()
             loop.run_until_complete(asyncio.wait(left, timeout=1.0))

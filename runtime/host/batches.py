@@ -46,6 +46,11 @@ class BatchCall:
         tries = self._group.attempts
         return tries[self.places[0].serial - self._group.serial] if tries else 1
 
+    @property
+    def has_arguments(self) -> bool:
+        """Whether the argument of any call could be read."""
+        return bool(self._read)
+
     def arguments(self, handler: Handler) -> list[Any]:
         """The argument of each call that has a readable one."""
         values: list[Any] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.context import TaskContext
 from runtime.host.attempts import insert_context
 from runtime.host.batches import BatchCall
+from runtime.host.handlers import Handler
 from runtime.host.station import stop_signal
 from runtime.profile.tasks import enter_attempt
 
@@ -31,12 +32,15 @@ async def run_batch(worker: AsyncWorker, attempt: Attempt, batch: BatchCall, kin
             worker.timeouts.add(kind_no, attempt.deadline_ns, attempt.place.serial)
         if handler.context_arg is not None:
             context = TaskContext(attempt)
-        value = await _value(worker, attempt, batch.arguments(handler), context)
-        for place, result in batch.results(value):
-            try:
-                batch.settle(place, await worker.settled(handler, result, place.run_key))
-            except Exception as refused:
-                batch.refuse(place, refused)
+        args: list[Any] = [batch.arguments(handler)]
+        kwargs: dict[str, Any] = {}
+        if context is not None:
+            insert_context(handler, args, kwargs, context)
+        if handler.pools and batch.has_arguments:
+            async with worker.pools.lending(handler, args, kwargs, context):
+                await _settle(worker, attempt, batch, handler, args, kwargs)
+        elif batch.has_arguments:
+            await _settle(worker, attempt, batch, handler, args, kwargs)
     except BaseException as exc:
         worker.ended(attempt)
         batch.fail(exc, attempt.reason, attempt.handler, started_ns)
@@ -47,15 +51,10 @@ async def run_batch(worker: AsyncWorker, attempt: Attempt, batch: BatchCall, kin
     batch.enter(handler, started_ns, worker.ended(attempt))
 
 
-async def _value(worker: AsyncWorker, attempt: Attempt, items: list[Any], context: TaskContext | None) -> Any:
-    """What the handler returns, which is not called when no argument can be read."""
-    handler = attempt.handler
-    if not items or handler is None:
-        return []
-    args: list[Any] = [items]
-    kwargs: dict[str, Any] = {}
-    if context is not None:
-        insert_context(handler, args, kwargs, context)
+async def _settle(
+    worker: AsyncWorker, attempt: Attempt, batch: BatchCall, handler: Handler, args: list[Any], kwargs: dict[str, Any]
+) -> None:
+    """Call the handler and settle what it returns."""
     value, exc = None, None
     if handler.coroutine:
         value = await handler.fn(*args, **kwargs)
@@ -63,4 +62,10 @@ async def _value(worker: AsyncWorker, attempt: Attempt, items: list[Any], contex
         value, exc = await worker.in_thread(attempt, handler, args, kwargs)
     if exc is not None:
         raise exc
-    return await value if hasattr(type(value), "__await__") else value
+    if hasattr(type(value), "__await__"):
+        value = await value
+    for place, result in batch.results(value):
+        try:
+            batch.settle(place, await worker.settled(handler, result, place.run_key))
+        except Exception as refused:
+            batch.refuse(place, refused)

@@ -57,6 +57,7 @@ _WORKER: Final[dict[bytes, Callable[[int, bytes, int], Any]]] = {
     b"P": lambda worker, body, _: msg.WorkerProgress(worker, *orjson.loads(body)),
     b"W": lambda worker, body, _: msg.WorkerCannotBoot(worker, orjson.loads(body)[0]),
     b"O": lambda worker, body, _: msg.WorkerLogged(worker, *orjson.loads(body)),
+    b"R": lambda worker, body, _: msg.WorkerPools(worker, orjson.loads(body)),
     b"B": lambda worker, body, _: msg.TimePassed(),
 }
 

@@ -71,13 +71,15 @@ class Handler:
         coroutine: Whether calling it gives a coroutine.
         context_arg: Name of the parameter that takes the TaskContext, or None.
         context_place: Its place among the positional parameters; -1 when it is given by keyword.
+        pools: Names under which the handler may ask for pools, with their references.
+        pool_args: Parameters that take things of pools: name, place as that of the context, name of the pool.
         simple: Whether it can be called straight from an item that needs no decoding: `fn(item)`, `fn(*item)` and so
         on.
     """
 
     __slots__ = (
-        "batches", "code", "coroutine", "context_arg", "context_place", "fn", "name", "pickle", "shape", "simple",
-        "timeout_ns",
+        "batches", "code", "coroutine", "context_arg", "context_place", "fn", "name", "pickle", "pool_args", "pools",
+        "shape", "simple", "timeout_ns",
     )  # fmt: skip
 
     def __init__(self, kind: dict[str, Any], fn: Callable[..., Any]) -> None:
@@ -91,7 +93,14 @@ class Handler:
         self.context_arg: str | None = kind.get("context_arg") if kind.get("context") else None
         self.context_place = _place_of(fn, self.context_arg) if self.context_arg else -1
         self.batches = kind.get("batch") is not None
-        self.simple = self.context_arg is None and not self.coroutine and self.shape != "template" and not self.batches
+        self.pools: dict[str, str] = kind.get("pools") or {}
+        given: dict[str, str] = kind.get("pool_args") or {}
+        self.pool_args = sorted(((name, _place_of(fn, name), pool) for name, pool in given.items()), key=lambda a: a[1])
+        if self.context_place >= 0:  # it is put in before things of pools are
+            self.context_place -= sum(0 <= place < self.context_place for _, place, _ in self.pool_args)
+        self.simple = not (
+            self.context_arg or self.coroutine or self.shape == "template" or self.batches or self.pool_args
+        )
 
     def calls(self, items: list[Any]) -> Iterable[Any]:
         """Plain items as they are called with; lazily where that takes more than a look."""

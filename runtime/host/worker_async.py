@@ -38,6 +38,7 @@ from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
 from runtime.host.async_attempt import Attempt
+from runtime.host.async_pools import AsyncPools
 from runtime.host.attempts import (
     ROOM_S,
     arguments,
@@ -92,6 +93,7 @@ class AsyncWorker:
         self._recheck_planned = False
         self._children_planned = False
         self._finished = False
+        self.pools = AsyncPools(self._loop, self._slots)
 
     def run(self, booted_ns: int) -> None:
         """Serve until told to drain."""
@@ -110,6 +112,7 @@ class AsyncWorker:
                 loop.run_forever()
             except BaseException:  # SystemExit and the like out of a task that a handler left behind
                 traceback.print_exc()
+        self.pools.close(monotonic_ns(), self.tell)
         link.disarm()
         self.station.flush(monotonic_ns())
         if self._pool is not None:
@@ -146,6 +149,7 @@ class AsyncWorker:
             self._ask_turn()
             return
         self._armed_ns = monotonic_ns()
+        self.pools.plan(self._ask_turn)
         if not (ORDERED_MACHINE or self._recheck_planned):
             self._recheck_planned = True
             self._loop.call_later(RECHECK_NS / 1e9, self._recheck)
@@ -176,6 +180,7 @@ class AsyncWorker:
         self.station.show_pulse(now_ns)
         with self.station.lock:
             self._backlog.extend(self.station.pile.frames())
+        self.pools.report(now_ns, self.tell)
         while self._backlog_control and self._link.send(self._backlog_control[0], control=True):
             self._backlog_control.popleft()
         if self._backlog:
@@ -258,14 +263,11 @@ class AsyncWorker:
             if handler.context_arg is not None:
                 context = TaskContext(attempt)
                 insert_context(handler, args, kwargs, context)
-            if handler.coroutine:
-                value = await handler.fn(*args, **kwargs)
+            if handler.pools:
+                async with self.pools.lending(handler, args, kwargs, context):
+                    value = await self._value(attempt, handler, args, kwargs)
             else:
-                value, exc = await self.in_thread(attempt, handler, args, kwargs)
-                if exc is not None:
-                    raise exc
-            if needs_settling(value):
-                value = await self.settled(handler, value, place.run_key)
+                value = await self._value(attempt, handler, args, kwargs)
             spawned = context.spawned() if context is not None else None
         except BaseException as exc:
             ending = exc if context is None else context.ending(exc)
@@ -280,6 +282,15 @@ class AsyncWorker:
             if spawned is not None:
                 self.station.pile.spawned(spawned)
             self.station.pile.result(place, value, started_ns, ended_ns)
+
+    async def _value(self, attempt: Attempt, handler: Handler, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if handler.coroutine:
+            value = await handler.fn(*args, **kwargs)
+        else:
+            value, exc = await self.in_thread(attempt, handler, args, kwargs)
+            if exc is not None:
+                raise exc
+        return await self.settled(handler, value, attempt.place.run_key) if needs_settling(value) else value
 
     async def settled(self, handler: Handler, value: Any, run_key: str) -> Any:
         """A result as it is kept; awaits what a plain function returned to be awaited."""

@@ -89,6 +89,9 @@ class ProcessWorker:
                     break
                 self._idle()
         self._keeper.end()
+        if self._runner.pools is not None:
+            self._runner.pools.close()
+            self._tell_pools(monotonic_ns(), last=True)
 
     # --- between chunks -------------------------------------------------------------------------------------------
 
@@ -96,12 +99,22 @@ class ProcessWorker:
         link, children = self._station.link, self._station.dead_children
         if self._lingerer.linger():
             return
-        while not link.wait(CHILDREN_LOOK_S if children.reap() else None):
-            pass
+        pools = self._runner.pools
+        while True:
+            patience_s = CHILDREN_LOOK_S if children.reap() else None
+            if link.wait(patience_s if pools is None else pools.patience_s(patience_s)):
+                return
+            self._tell_pools(monotonic_ns())
+
+    def _tell_pools(self, now_ns: int, *, last: bool = False) -> None:
+        pools = self._runner.pools
+        if pools is not None and (rows := pools.lender.report(now_ns, last=last)) is not None:
+            self._station.tell(b"R", rows)
 
     def _flush(self, now_ns: int) -> None:
         """Send results; put back what handlers changed, where that is cheap; collect dead children now and then."""
         self._station.flush(now_ns)
+        self._tell_pools(now_ns)
         self._station.streams.restore()
         default_signals()
         if signal_handler(signal.SIGUSR1) != self._stop_asked:

@@ -14,13 +14,24 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
-from actors.protocol import archive_errors, errors, event_errors, limits, profile_errors, query_errors, states
+from actors.protocol import (
+    archive_errors,
+    errors,
+    event_errors,
+    limits,
+    pool_errors,
+    profile_errors,
+    query_errors,
+    states,
+)
 from actors.state_column import rule_met
 from runtime.sql.run_columns import RUN_COLUMNS
 from runtime.sql.task_columns import TASK_COLUMNS
 from tests.tidy.tree import ROOT
 
-HOMES: Final = {home.__name__ for home in (archive_errors, errors, event_errors, profile_errors, query_errors)}
+HOMES: Final = {
+    home.__name__ for home in (archive_errors, errors, event_errors, pool_errors, profile_errors, query_errors)
+}
 """Where errors are defined."""
 ENDINGS: Final = [
     endings
