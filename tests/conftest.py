@@ -1,8 +1,8 @@
 """What every test is held to: it leaves nothing behind, and says so when it is slow.
 
-Concurrency: one pytest process, or two that run side by side: one has all tests that may start processes, in their
-order, the other those that only compute. Limits: what a fixture of wider scope leaves behind
-is found at the end of the session, not at the test that made it.
+Concurrency: one pytest process, or two that run side by side. Tests that may start processes are two pieces of work,
+each in its order, so that no more than two of them run at the same time; those that only compute fill what is left.
+Limits: what a fixture of wider scope leaves behind is found at the end of the session, not at the test that made it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ COMPUTING: Final = (
     "tests/unit/storage",
 )  # fmt: skip
 """Folders of tests that start few processes and wait for little, so they may run beside those that do."""
+LOG: Final = "tests/scenarios/test_log_"
+"""Scenarios of the log: about half of the time of all tests that start processes."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,10 +94,12 @@ def state_dir(tmp_path: Path) -> Path:
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc]
-    """What may start processes is one piece of work, in its order; of the rest, each module is one."""
+    """What may start processes is two pieces of work, each in its order; of the rest, each module is one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("::")[0] if nodeid.startswith(COMPUTING) else "processes"
+        if nodeid.startswith(COMPUTING):
+            return nodeid.partition("::")[0]
+        return "log" if nodeid.startswith(LOG) else "processes"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:
