@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from runtime import NodeType, Runtime, Scheduling
+from runtime import NodeType, Runtime, Scheduling, TaskHandle
 from runtime.submitter import Submitter
 from tests.scenarios import handlers_next
 from tests.scenarios.processes import OwnFamily, kill
@@ -29,6 +29,12 @@ def begun(path: Path) -> list[str]:
     return [line.word.removesuffix(":begin") for line in lines(path) if line.word.endswith(":begin")]
 
 
+def await_at_worker(handle: TaskHandle[Any], what: str) -> None:
+    """Wait until the worker has it: a second answer comes from a later turn, when the lease of the first was sent."""
+    until(lambda: "at worker" in handle.why(), what)
+    handle.why()
+
+
 def of_class(rt: Runtime, priority: str) -> Submitter:
     return rt.options(priority=priority, concurrency_key=PRINTER)
 
@@ -39,10 +45,10 @@ def test_low_work_that_has_the_key_and_does_not_run_gives_it_to_urgent_work(stat
         rt.submit(handlers_next.around, str(path), "long", str(gate))
         await_lines(path, 1)
         low = of_class(rt, "low").submit(handlers_next.around, str(path), "low")
-        until(lambda: "at worker" in low.why(), "the low one at the worker")
+        await_at_worker(low, "the low one at the worker")
         others = [rt.submit(handlers_next.around, str(path), f"other-{number}") for number in range(8)]
         high = of_class(rt, "high").submit(handlers_next.around, str(path), "high")
-        until(lambda: "at worker" in high.why(), "the urgent one at the worker, while the long one runs")
+        await_at_worker(high, "the urgent one at the worker, while the long one runs")
         gate.touch()
         for handle in (low, high, *others):
             handle.result(timeout=30)
