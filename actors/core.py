@@ -21,6 +21,7 @@ from actors.persister import Persister
 from actors.pool import WorkerPool
 from actors.pool_lanes import offer_over, with_places, with_windows
 from actors.pool_size import ask_results, balance
+from actors.pool_things import let_go
 from actors.protocol import effects as fx
 from actors.protocol import limits
 from actors.protocol import log_messages as log
@@ -126,7 +127,8 @@ class EngineCore:
     def commit(self) -> list[Any]:
         """The second part of a turn: what is logged, and what may be told by now."""
         if self.supervisor.draining and not self.held() and not self.scheduler.undecided:
-            self._effects += self.supervisor.quiet()
+            told = let_go(self.pools.values(), self._now_ns)
+            self._effects += self.supervisor.quiet() if told is None else told
         self._commit([])
         return self._taken()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.policy.object_pool import PoolCounts
+from actors.protocol import effects as fx
+from actors.protocol import limits
 from actors.protocol import messages as msg
+from actors.protocol.states import WorkerEvent, WorkerState
 
 if TYPE_CHECKING:
     from actors.pool import WorkerPool
@@ -21,10 +24,16 @@ class PoolThings:
     def __init__(self) -> None:
         self._said: dict[int, dict[str, Sequence[Any]]] = {}
         self._before: dict[str, Sequence[Any]] = {}
+        self.until_ns = 0
+        """How long the engine that ends waits for workers to close what they have; 0: it does not yet."""
 
     def told(self, worker: int, rows: Sequence[Sequence[Any]]) -> None:
         """A worker says how its pools stand."""
         self._said[worker] = {row[0]: row[1:] for row in rows}
+
+    def holds(self, worker: int) -> bool:
+        """Whether it has any pool, and so something to close before it ends."""
+        return worker in self._said
 
     def gone(self, worker: int) -> None:
         """It ended, and all that it held with it."""
@@ -49,6 +58,29 @@ def told(pool: WorkerPool, message: msg.WorkerPools) -> None:
     """A worker of a pool says how its object pools stand."""
     if message.worker in pool.workers:
         pool.things.told(message.worker, message.rows)
+
+
+def let_go(pools: Iterable[WorkerPool], now_ns: int) -> list[Any] | None:
+    """The engine has nothing to do any more, and ends: workers that have things close them first.
+
+    Returns:
+        Effects; None: it waits for none of them any more, because they ended, or took too long.
+    """
+    effects: list[Any] = []
+    waits = False
+    for pool in pools:
+        things = pool.things
+        for worker in pool.workers.values():
+            if not things.holds(worker.id) or worker.state not in (WorkerState.READY, WorkerState.DRAINING):
+                continue
+            if not things.until_ns:
+                things.until_ns = now_ns + limits.THINGS_CLOSE_NS
+                effects.append(fx.WakeAt(things.until_ns))
+            if worker.state is WorkerState.READY:
+                worker.move(WorkerEvent.DRAIN)
+                effects.append(fx.DrainWorker(worker.id))
+            waits = waits or now_ns < things.until_ns
+    return effects if waits else None
 
 
 def _sum(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:

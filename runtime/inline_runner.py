@@ -10,7 +10,8 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import orjson
@@ -27,6 +28,7 @@ from runtime.context import TaskContext
 from runtime.host.attempts import arguments, insert_context
 from runtime.host.batches import checked, only_argument
 from runtime.host.handlers import Handler, load
+from runtime.host.lending import Lending, ThreadWays
 from runtime.host.results import Place
 from runtime.mail.codec import Codec
 from runtime.mail.failure import failure_of
@@ -56,6 +58,12 @@ class InlineRunner:
         self.codec = codec
         self._node_types = node_types
         self._handlers: dict[Kind, Handler] = {}
+        self._pools: InlinePools | None = None
+
+    def close(self) -> None:
+        """Close what is in pools."""
+        if self._pools is not None:
+            self._pools.close()
 
     def run(self, run: Run, kind: Kind, node: int, attempt: int, item: Any) -> list[Any]:
         """Run one attempt."""
@@ -92,8 +100,9 @@ class InlineRunner:
             if handler.context_arg is not None:
                 context = TaskContext(_View(places[0], jobs[0].attempt, self.codec, self._node_types, places))
                 insert_context(handler, args, kwargs, context)
-            value = handler.fn(*args, **kwargs)
-            results = checked(asyncio.run(value) if inspect.iscoroutine(value) else value, len(jobs))
+            with self._lending(handler, args, kwargs, context):
+                value = handler.fn(*args, **kwargs)
+                results = checked(self._awaited(value) if inspect.iscoroutine(value) else value, len(jobs))
         except BaseException as failed:
             failure = failure_of(failed, _kind_of(failed), self.codec, handler.pickle)
             return [self._failed(job, failure, started_ns) for job in jobs]
@@ -138,11 +147,12 @@ class InlineRunner:
             context = TaskContext(_View(place, attempt, self.codec, self._node_types))
             insert_context(handler, args, kwargs, context)
         try:
-            value = handler.fn(*args, **kwargs)
-            if handler.coroutine:
-                value = asyncio.run(value)
-            key = f"{place.run_key}/{place.node}-{attempt if context is None else context.attempt}"
-            wire = orjson.loads(self.codec.encode(value, pickle=handler.pickle, blob_key=key))
+            with self._lending(handler, args, kwargs, context):
+                value = handler.fn(*args, **kwargs)
+                if handler.coroutine:
+                    value = self._awaited(value)
+                key = f"{place.run_key}/{place.node}-{attempt if context is None else context.attempt}"
+                wire = orjson.loads(self.codec.encode(value, pickle=handler.pickle, blob_key=key))
             return wire, context.spawned() if context is not None else None
         except BaseException as failed:
             if context is None or (ending := context.ending(failed)) is failed:
@@ -151,6 +161,18 @@ class InlineRunner:
         finally:
             if context is not None:
                 context.close()
+
+    def _lending(
+        self, handler: Handler, args: list[Any], kwargs: dict[str, Any], context: TaskContext | None
+    ) -> AbstractContextManager[Any]:
+        if not handler.pools:
+            return nullcontext()
+        if self._pools is None:
+            self._pools = InlinePools()
+        return Lending(self._pools.ways, handler, args, kwargs, context)
+
+    def _awaited(self, waits: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run(waits) if self._pools is None else self._pools.run(waits)
 
     def _handler(self, kind: Kind) -> Handler:
         handler = self._handlers.get(kind)
@@ -166,6 +188,33 @@ class InlineRunner:
                 handler = load(data)
             self._handlers[kind] = handler
         return handler
+
+
+class InlinePools:
+    """The pools of a test's own process, and the loop that their things live on."""
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.ways = ThreadWays(self, self.run)
+
+    def run(self, waits: Awaitable[Any]) -> Any:
+        """Run it to its end on a loop that is kept."""
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+        return self.loop.run_until_complete(waits)
+
+    def shield(self) -> AbstractContextManager[None]:
+        """Nothing stops an attempt here."""
+        return nullcontext()
+
+    def keep(self, tasks: set[asyncio.Task[Any]]) -> None:
+        """Nothing ends with an attempt here."""
+
+    def close(self) -> None:
+        """Close all things, then the loop."""
+        self.ways.close()
+        if self.loop is not None:
+            self.loop.close()
 
 
 def _spawned(run: Run, node: int, frame: bytes | None) -> list[msg.Spawned]:

@@ -297,3 +297,4 @@ class InlineEngine:
                     self._told.extend(self._runner.run_batch(jobs) if batches else self._runner.run(*jobs[0]))
                     self._running = []
                 self._bell.ring()
+        self._runner.close()

@@ -229,6 +229,8 @@ EXPIRY_GRAIN_NS: Final = 1_000_000
 RESTARTS_MAX: Final = 5
 """Restarts of one child within RESTART_WINDOW_NS before its supervisor escalates."""
 RESTART_WINDOW_NS: Final = 10_000_000_000
+THINGS_CLOSE_NS: Final = 5_000_000_000
+"""How long an engine that ends waits for its workers to close what is in their object pools."""
 GRACE_NS: Final = 500_000_000
 """Between the steps of an escalation: cooperative, SIGTERM, SIGKILL."""
 TRACEBACK_CHARS_MAX: Final = 16_000

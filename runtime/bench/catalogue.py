@@ -17,6 +17,7 @@ from runtime.bench.workloads.compress import CompressScenario
 from runtime.bench.workloads.dag import DagScenario
 from runtime.bench.workloads.events import EventsScenario
 from runtime.bench.workloads.fair import FairScenario
+from runtime.bench.workloads.gc import GcScenario
 from runtime.bench.workloads.headofline import HeadOfLineScenario
 from runtime.bench.workloads.mail import MailScenario
 from runtime.bench.workloads.map import MapScenario
@@ -26,6 +27,7 @@ from runtime.bench.workloads.mixed import MixedScenario
 from runtime.bench.workloads.openruns import OpenRunsScenario
 from runtime.bench.workloads.policy_cost import PolicyCostScenario
 from runtime.bench.workloads.polling import PollingScenario
+from runtime.bench.workloads.pool import PoolScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
 from runtime.bench.workloads.retention import RetentionScenario
 from runtime.bench.workloads.roundtrip import RoundtripScenario
@@ -55,6 +57,8 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     HeadOfLineScenario(),
     PolicyCostScenario(),
     PollingScenario(),
+    PoolScenario(),
+    GcScenario(),
     ScaleScenario(),
     CheckpointScenario(),
     CompressScenario(),

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from runtime.host.attempts import needs_settling
 from runtime.host.handlers import Handler
 
 if TYPE_CHECKING:
     from runtime.context import TaskContext
+    from runtime.host.async_attempt import Attempt
     from runtime.host.lending import Lending, LoopWays
+    from runtime.host.worker_async import AsyncWorker
 
 
 class AsyncPools:
@@ -53,3 +56,30 @@ class AsyncPools:
         if self._ways is not None:
             self._ways.close()
             self.report(now_ns, tell, last=True)
+
+
+async def lent_value(
+    worker: AsyncWorker,
+    attempt: Attempt,
+    handler: Handler,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    context: TaskContext | None,
+) -> tuple[Any, BaseException | None]:
+    """What a handler returns that uses pools, as it is kept: settled before its things go back.
+
+    What it raises is raised here, but for StopIteration, which no coroutine can raise: it is returned.
+    """
+    try:
+        async with worker.pools.lending(handler, args, kwargs, context):
+            if handler.coroutine:
+                value, exc = await handler.fn(*args, **kwargs), None
+            else:
+                value, exc = await worker.in_thread(attempt, handler, args, kwargs)
+            if exc is not None:
+                raise exc
+            if needs_settling(value):
+                value = await worker.settled(handler, value, attempt.place.run_key)
+            return value, None
+    except StopIteration as exc:
+        return None, exc

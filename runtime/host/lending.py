@@ -15,6 +15,7 @@ from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from actors.policy.object_pool import INTERRUPTED
+from actors.protocol import limits
 from actors.protocol.pool_errors import UnknownPool
 from runtime.borrowed import Borrowed
 from runtime.host.handlers import Handler
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Lends = Callable[[PoolHost], Coroutine[Any, Any, T]]
 
-DRAIN_S: Final = 5.0
+DRAIN_S: Final = limits.THINGS_CLOSE_NS / 1e9
 """How long an asyncio worker that ends waits for its things to be closed; what closes for longer is left."""
 
 

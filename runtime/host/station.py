@@ -10,8 +10,10 @@ is under `lock`, because the housekeeper and threads of handlers (progress, log)
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
+import gc
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -133,7 +135,10 @@ class Station:
 
     def find_handler(self, kind_no: int) -> Handler:
         """Find the handler of a kind, importing its module. Runs user code; raises what that raises."""
+        modules = len(sys.modules)
         handler = self._handlers[kind_no] = load(self._kinds[kind_no])
+        if len(sys.modules) != modules:
+            gc.freeze()  # what an import made stays: no collection looks at it again
         return handler
 
     # --- what is said ---------------------------------------------------------------------------------------------

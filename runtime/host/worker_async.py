@@ -38,7 +38,7 @@ from actors.protocol.errors import DiskFull, HandlerRefused
 from actors.worker import WorkGroup
 from runtime.context import TaskContext
 from runtime.host.async_attempt import Attempt
-from runtime.host.async_pools import AsyncPools
+from runtime.host.async_pools import AsyncPools, lent_value
 from runtime.host.attempts import (
     ROOM_S,
     arguments,
@@ -264,10 +264,15 @@ class AsyncWorker:
                 context = TaskContext(attempt)
                 insert_context(handler, args, kwargs, context)
             if handler.pools:
-                async with self.pools.lending(handler, args, kwargs, context):
-                    value = await self._value(attempt, handler, args, kwargs)
+                value, exc = await lent_value(self, attempt, handler, args, kwargs, context)
+            elif handler.coroutine:
+                value, exc = await handler.fn(*args, **kwargs), None
             else:
-                value = await self._value(attempt, handler, args, kwargs)
+                value, exc = await self.in_thread(attempt, handler, args, kwargs)
+            if exc is not None:
+                raise exc
+            if not handler.pools and needs_settling(value):
+                value = await self.settled(handler, value, place.run_key)
             spawned = context.spawned() if context is not None else None
         except BaseException as exc:
             ending = exc if context is None else context.ending(exc)
@@ -282,15 +287,6 @@ class AsyncWorker:
             if spawned is not None:
                 self.station.pile.spawned(spawned)
             self.station.pile.result(place, value, started_ns, ended_ns)
-
-    async def _value(self, attempt: Attempt, handler: Handler, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if handler.coroutine:
-            value = await handler.fn(*args, **kwargs)
-        else:
-            value, exc = await self.in_thread(attempt, handler, args, kwargs)
-            if exc is not None:
-                raise exc
-        return await self.settled(handler, value, attempt.place.run_key) if needs_settling(value) else value
 
     async def settled(self, handler: Handler, value: Any, run_key: str) -> Any:
         """A result as it is kept; awaits what a plain function returned to be awaited."""

@@ -113,8 +113,8 @@ class ProcessWorker:
 
     def _flush(self, now_ns: int) -> None:
         """Send results; put back what handlers changed, where that is cheap; collect dead children now and then."""
+        self._tell_pools(now_ns)  # before the results: a program that has them may end
         self._station.flush(now_ns)
-        self._tell_pools(now_ns)
         self._station.streams.restore()
         default_signals()
         if signal_handler(signal.SIGUSR1) != self._stop_asked:
