@@ -20,8 +20,9 @@ Known limits: threads that user code starts by itself have no labels (before Pyt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextvars import ContextVar, Token
+from _thread import get_ident
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token, copy_context
 from typing import Any, Final
 
 Labels = tuple[tuple[str, str], ...]
@@ -140,8 +141,31 @@ class ThreadLabels:
         self.by_thread: dict[int, Scope | Added | None] = {}
 
 
+MAIN: Final = 0
+"""In place of the main thread's identifier, which is another one in a fork of a thread."""
 # global: of this process, as its threads are
 THREADS: Final = ThreadLabels()
+
+
+def label_main(scope: Scope | None) -> None:
+    """Label what the main thread runs from here on, for itself and for threads that look at it. None: nothing."""
+    LABELS.set(scope)
+    THREADS.by_thread[MAIN] = scope
+
+
+def carrying() -> Callable[..., Any]:
+    """Runs a function, in another thread, in a copy of the context of whoever calls this, and with its labels."""
+    run, found = copy_context().run, LABELS.get()
+
+    def carried(fn: Callable[..., Any], *args: Any) -> Any:
+        me = get_ident()
+        THREADS.by_thread[me] = found
+        try:
+            return run(fn, *args)
+        finally:
+            THREADS.by_thread.pop(me, None)
+
+    return carried
 
 
 class LabelSets:

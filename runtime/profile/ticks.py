@@ -71,6 +71,8 @@ _STALE_NS: Final = 1_000_000_000
 _CATCHES_UP: Final = 4.0
 _HAS_GIL: Final = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
+_IDLE_FILES: Final = ("concurrent/futures/thread.py", "/threading.py", "/queue.py", "/selectors.py")
+"""Where threads of the standard library wait for work. A CPU clock that moved says that there was some since."""
 NATIVE: Final = "<native threads>"
 SELF: Final = "<profiler>"
 CROWDED: Final = "<too many stacks>"
@@ -103,6 +105,7 @@ class Ticks:
     def __init__(self) -> None:
         self.label_sets = LabelSets()
         self.on = self.lost = False
+        self.allowed = True
         self.count = self.errors = self.halved = self.total_ns = self.self_ns = 0
         self.ring: deque[Bucket] = deque(maxlen=RING_S + 1)
         self.open = Bucket(0)
@@ -110,6 +113,7 @@ class Ticks:
         self._slow = self._catch_up = 1.0
         self._busy_ns = 0
         self._suspended = 0
+        self._left_s = 0.0
         self._rows = 0
         self._seed = (os.getpid() << 20 ^ monotonic_ns()) & 0xFFFFFFFFFFFFFFFF
         self._hooked = False
@@ -118,6 +122,7 @@ class Ticks:
     def _reset(self) -> None:
         self._main_ns = self._process_ns = self._rest_ns = 0
         self._clocks: dict[int, int] = {}
+        self._held: dict[int, int] = {}
         self._judged = (0, 0)
         self._rated = (0, 0)
         self._generation = 0
@@ -139,7 +144,7 @@ class Ticks:
         Returns:
             False where somebody else has the signal or the timer, or there is none.
         """
-        if not self.on and not self._take():
+        if not self.allowed or not (self.on or self._take()):
             return False
         self._rates[who] = min(max(hz, 1.0), HZ_MAX)
         if not self.on:
@@ -154,17 +159,17 @@ class Ticks:
         """Have none for this one any more. On the main thread; again is harmless."""
         if who not in self._rates:
             return
-        self.cut()
+        self.cut(ends=True)
         del self._rates[who]
         if self._rates:
             return
         self.on = False
         self._release()
 
-    def cut(self) -> None:
-        """Take a last tick of the bucket here and now, and close it. On the main thread."""
+    def cut(self, ends: bool = False) -> None:
+        """Take a last tick of the bucket here and now, and close it. On the main thread. `ends`: keep nothing back."""
         if self.on:
-            self._guarded(sys._getframe(1))
+            self._guarded(sys._getframe(1), ends=ends)
         self._close(monotonic_ns())
 
     def check(self) -> None:
@@ -231,14 +236,14 @@ class Ticks:
     def _suspend(self) -> None:
         """By any thread: no ticks from here to `_resume`."""
         if self.on:
+            self._left_s = signal.setitimer(signal.ITIMER_PROF, 0)[0] or self._left_s
             self._suspended += 1
-            signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _resume(self) -> None:
         if self._suspended:
             self._suspended -= 1
             if self.on and not self._suspended:
-                self._arm()
+                signal.setitimer(signal.ITIMER_PROF, max(self._left_s, _GAP_S_MIN))
 
     def _forked(self) -> None:
         """In the child, which has the handler and no timer."""
@@ -270,17 +275,17 @@ class Ticks:
         except Exception:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
             self.errors += 1
 
-    def _guarded(self, frame: FrameType | None) -> None:
+    def _guarded(self, frame: FrameType | None, *, ends: bool = False) -> None:
         now_ns = monotonic_ns()
         if self._busy_ns and now_ns - self._busy_ns < _STALE_NS:
             return
         self._busy_ns = now_ns
         try:
-            self._sample(frame, now_ns)
+            self._sample(frame, now_ns, ends)
         finally:
             self._busy_ns = 0
 
-    def _sample(self, frame: FrameType | None, now_ns: int) -> None:
+    def _sample(self, frame: FrameType | None, now_ns: int, ends: bool) -> None:
         main_ns, process_ns = thread_time_ns(), process_time_ns()
         if now_ns - self.open.begun_ns >= BUCKET_NS:
             self._close(now_ns)
@@ -288,12 +293,12 @@ class Ticks:
         self._rest_ns += process_ns - self._process_ns - used_ns
         places, offsets = walk(frame)
         places, offsets = chain_above(places, offsets)
-        self._add(places, offsets, expand(LABELS.get()), "main", used_ns)
-        if self._rest_ns > _REST_NS:
-            self._rest_ns = min(self._rest_ns - self._look_at_others(), 0)
+        self._add(places, offsets, expand(LABELS.get()), "MainThread", used_ns)
+        if self._rest_ns > _REST_NS or (ends and self._held):
+            self._rest_ns = min(self._rest_ns - self._look_at_others(ends), 0)
         end_ns = thread_time_ns()
         cost_ns = end_ns - main_ns
-        self._add((SELF,), (-1,), (), "main", cost_ns)
+        self._add((SELF,), (-1,), (), "MainThread", cost_ns)
         self._main_ns, self._process_ns = end_ns, process_ns + cost_ns
         self.count += 1
         self.self_ns += cost_ns
@@ -302,8 +307,11 @@ class Ticks:
         if self.count - self._rated[1] >= _RATE_TICKS:
             self._keep_pace(process_ns)
 
-    def _look_at_others(self) -> int:
-        """Give what the other threads used to those whose clocks moved. Returns how much that is."""
+    def _look_at_others(self, ends: bool) -> int:
+        """Give what the other threads used to those whose clocks moved. Returns how much that is.
+
+        A pool's thread that has its work behind it keeps its weight for the next time that it is seen at work.
+        """
         given, clocks = 0, {}
         for thread, frame in self._others().items():
             clock = _clock(thread)
@@ -313,10 +321,16 @@ class Ticks:
             used_ns = at_ns - self._clocks.get(clock, 0)
             if used_ns > 0:
                 given += used_ns
+                used_ns += self._held.pop(clock, 0)
                 places, offsets = walk(frame)
+                if not ends and frame.f_code.co_filename.endswith(_IDLE_FILES):
+                    self._held[clock] = used_ns
+                    continue
                 found = THREADS.by_thread.get(thread) or PoolWork.labels_in(frame)
                 self._add(places, offsets, expand(found), _name(thread), used_ns)
         self._clocks = clocks
+        for clock in [clock for clock in self._held if ends or clock not in clocks]:
+            self._add((NATIVE,), (-1,), (), "native", self._held.pop(clock))
         if self._rest_ns > given:
             self._add((NATIVE,), (-1,), (), "native", self._rest_ns - given)
         return given

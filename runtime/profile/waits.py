@@ -1,7 +1,7 @@
 """What waits here, weighted by time: some looks a second at the suspended tasks of a loop, or at the main thread.
 
-A look takes at most `TASKS_MAX` tasks, evenly out of all of them from a random place, and scales their weights, so
-the sum stays right: 100 tasks that wait for 10 s are 1,000 s. It is done in slices of `SLICE` tasks with other work of the
+A look takes at most `TASKS_MAX` tasks, evenly out of all of them from a random place, and scales their weights, so the
+sum stays right: 100 tasks that wait for 10 s are 1,000 s. It is done in slices of `SLICE` tasks with other work of the
 loop in between, so that nobody waits for it. A task's weight is the time since the look before; its stack is where it
 is suspended, with the tasks that wait for it above; its labels come from its context.
 
@@ -23,7 +23,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime.profile.labels import LABELS, THREADS, LabelSets, expand
+from runtime.profile.labels import LABELS, MAIN, THREADS, LabelSets, expand
 from runtime.profile.parents import above, chain_of, context_of
 from runtime.profile.pressure import LoopLag
 from runtime.profile.ticks import BUCKET_ROWS_MAX, CROWDED, RING_S, Bucket, Row, walk
@@ -35,6 +35,7 @@ AWAIT_HZ: Final = 10.0
 ALWAYS_HZ: Final = 1.0
 TASKS_MAX: Final = 256
 SLICE: Final = 32
+_UNKNOWN: Final = object()
 RUNNABLE: Final = "<ready>"
 """Innermost frame of a task that waits for nothing but its turn."""
 
@@ -58,6 +59,7 @@ class Waits:
         self._open = Bucket(time.monotonic_ns())
         self._kept: deque[Bucket] | None = deque(maxlen=RING_S + 1) if keeps else None
         self._handle: Any = None
+        self._labels: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._last_ns = self._due_ns = self._cpu_ns = 0
 
     # --- on and off -----------------------------------------------------------------------------------------------
@@ -151,13 +153,17 @@ class Waits:
         places, offsets = chain_of(task.get_coro())
         places.reverse()
         offsets.reverse()
-        if getattr(task, "_fut_waiter", self) is None:
+        waiter: Any = getattr(task, "_fut_waiter", _UNKNOWN)
+        if waiter is None or (waiter is not _UNKNOWN and waiter.done()):
             places.insert(0, RUNNABLE)
             offsets.insert(0, -1)
         found, at = above(task)
         context = context_of(task)
-        labels = None if context is None else context.get(LABELS)
-        self._add((*places, *found), (*offsets, *at), labels, "main", weight_ns)
+        if context is not None:
+            self._labels[task] = labels = context.get(LABELS)
+        else:  # it is about to run
+            labels = self._labels.get(task)
+        self._add((*places, *found), (*offsets, *at), labels, "MainThread", weight_ns)
 
     # --- a thread -------------------------------------------------------------------------------------------------
 
@@ -171,7 +177,7 @@ class Waits:
             self.looks += 1
             frame = sys._current_frames().get(main)
             if frame is not None and waited_ns > 0:
-                self._add(*walk(frame), THREADS.by_thread.get(main), "main", waited_ns)
+                self._add(*walk(frame), THREADS.by_thread.get(MAIN), "MainThread", waited_ns)
 
     def _add(self, places: tuple[Any, ...], offsets: tuple[int, ...], found: Any, thread: str, weight_ns: int) -> None:
         rows = self._open.rows
