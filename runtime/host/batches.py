@@ -23,6 +23,7 @@ from runtime.host.attempts import arguments
 from runtime.host.handlers import Handler
 from runtime.host.results import Place
 from runtime.host.station import Station, stop_signal
+from runtime.profile.labels import Scope
 
 
 class BatchCall:
@@ -50,6 +51,10 @@ class BatchCall:
     def has_arguments(self) -> bool:
         """Whether the argument of any call could be read."""
         return bool(self._read)
+
+    def scope(self) -> Scope:
+        """What the code of the batch is labelled with: as the first of its calls."""
+        return self._station.scope(self._group, 0)
 
     def arguments(self, handler: Handler) -> list[Any]:
         """The argument of each call that has a readable one."""

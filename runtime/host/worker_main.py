@@ -34,6 +34,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.mail.lease_table import CURRENT, LeaseTable
 from runtime.mail.link import Link, LinkEnds
+from runtime.profile import always
 
 GC_THRESHOLD: Final = (10_000, 10, 10)
 """A collection for each 10,000 new objects that are still there, in place of 700: as many tasks of a loop that wait have
@@ -53,6 +54,7 @@ def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
     _settle_memory()
     kernel.step_back(config["node_type"].get("niceness", 0))
     kernel.adopt_orphans()
+    always.begin(signal=config["node_type"].get("profile_signal", True))
     if config.get("main"):
         LazyMain.install(config["main"])
     booted_ns = time.monotonic_ns() - entered_ns
