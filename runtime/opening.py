@@ -12,6 +12,7 @@ from runtime.host.handlers import inside_worker
 from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.past import Past
+from runtime.profile.gauges import gauge_client
 from runtime.storage.folder import UNNAMED, StateFolder
 
 
@@ -26,4 +27,5 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     client = EngineClient(starter, session, blobs)
     client.scale_desk.on_scale = config.on_scale
     client.past = Past(config.state_dir, config.archive_rule, lambda: bool(client.intake.recovery.get("archive_owed")))
+    gauge_client(client)
     return client
