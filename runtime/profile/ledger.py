@@ -38,6 +38,8 @@ KIND_BITS: Final = 6
 _KIND_MASK: Final = (1 << KIND_BITS) - 1
 _STEP: Final = 1 << KIND_BITS
 SITE_DEPTH_MAX: Final = 32
+EVENTS_MAX: Final = 1_000
+"""Of a kind that happens and is not held: the newest are kept."""
 
 Gauged = tuple[int, int, int]
 """Live, created since the process began (0: not known), since when the oldest lives (monotonic ns; 0: not known)."""
@@ -220,6 +222,13 @@ class Ledger:
             book.extra[token] = (ttl_ns, daemon, _callers(sys._getframe(1), site_depth) if site_depth > 1 else ())
         return token
 
+    def note(self, kind: str, key: Any, code: CodeType, *, most: int = EVENTS_MAX) -> None:
+        """Enter an event: nobody releases it, so the oldest goes when there are more than `most`."""
+        self.track(kind, key, code=code)
+        live = self._books[kind].live
+        while len(live) > most:
+            self.release(next(iter(live)))
+
     def release(self, token: int) -> None:
         """Take an entry out. One that is not there is noted in the books (row 22); one of the parent of a fork is not
         of these books."""
@@ -314,7 +323,8 @@ class Ledger:
             if off := created - released - live:
                 wrong[book.kind.name] = off
         for kind, truth in list(self._audits.items()):
-            if off := len(self._books[kind].live) - truth():
+            expected = truth()  # it may sweep, so it comes first
+            if off := len(self._books[kind].live) - expected:
                 wrong[kind] = wrong.get(kind, 0) + off
         if strange := value_of(self._strange):
             wrong["?"] = strange
