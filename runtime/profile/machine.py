@@ -39,7 +39,6 @@ from runtime.profile.kinds import DESCRIPTOR, EXECUTOR, PROCESS, SEGMENT, THREAD
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.presence import places_of
-from runtime.profile.snapshot import frames_of
 
 _HELPERS: Final = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver", b"mainspring: ")
 _OWN_THREADS: Final = ("mainspring", "pytest_timeout")
@@ -147,7 +146,7 @@ def _executor_of(thread: threading.Thread, target: Any) -> Callable[[], Any] | N
 
 
 def _stack(frame: FrameType | None) -> tuple[Frame, ...]:
-    return () if frame is None else frames_of(places_of(frame))
+    return tuple(Frame(code.co_qualname, code.co_filename, line) for code, line in places_of(frame))
 
 
 def _started_ns(thread: threading.Thread) -> int:
