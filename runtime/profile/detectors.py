@@ -247,7 +247,7 @@ class BooksLook:
 
 
 def _balance() -> dict[str, int]:
-    """Kinds whose books are wrong each time they are looked at; what is counted meanwhile is wrong only now and then."""
+    """Kinds whose books are wrong each time; what is counted while it changes is wrong only now and then."""
     wrong = LEDGER.balance()
     for _ in range(_BALANCES):
         if not wrong:

@@ -203,27 +203,42 @@ class Investigation:
     def _finding(
         self, grade: str, signature: Signature, seen: Sequence[Seen], facts: Facts, why: str, *, proved: bool = False
     ) -> Finding:
-        oldest = sorted(seen, key=lambda one: one.since_ns or self._at_ns)
-        since_ns = oldest[0].since_ns
-        age_ns = self._at_ns - since_ns if since_ns else 0
-        owners = Counter(one.owner for one in seen if one.owner)
-        owner = owners.most_common(1)[0][0] if owners else self._process.title if self._process else ""
-        common = set(seen[0].labels).intersection(*(one.labels for one in seen))
-        if signature.node_type:
-            common.add(("node_type", signature.node_type))
-        tenants = Counter(text for one in seen for name, text in one.labels if name == "tenant")
-        exemplars = tuple(one.key for one in oldest[:EXEMPLARS] if one.key)
-        return Finding(
-            grade, signature.kind, len(seen), round(facts.slope.value * 60, 3), round(age_ns / 1e9, 3), signature.id,
-            signature.site, signature.wait, tuple(sorted(common)), owner, why, exemplars,
-            _SUGGESTIONS.get(signature.kind, ""), proved, tuple(tenants.most_common(_TENANTS)),
-            time.time_ns() - age_ns if since_ns else 0, build(), self._process,
-        )  # fmt: skip
+        return finding_of(grade, signature, seen, facts, why, self._at_ns, self._process, proved=proved)
 
     def _counted(self, grade: str, kind: str, series: Series, facts: Facts) -> Finding:
         last = series.windows[-1]
         seen = Seen(Signature(kind), 0, last.oldest_ns, series.ttl_ns, "", "", ())
         return self._finding(grade, seen.signature, [seen], facts, facts.said())._replace(count=last.number)
+
+
+def finding_of(
+    grade: str,
+    signature: Signature,
+    seen: Sequence[Seen],
+    facts: Facts,
+    why: str,
+    at_ns: int,
+    process: Process | None,
+    *,
+    proved: bool = False,
+) -> Finding:
+    """What is said of things that are alike."""
+    oldest = sorted(seen, key=lambda one: one.since_ns or at_ns)
+    since_ns = oldest[0].since_ns
+    age_ns = max(0, at_ns - since_ns) if since_ns else 0
+    owners = Counter(one.owner for one in seen if one.owner)
+    owner = owners.most_common(1)[0][0] if owners else process.title if process else ""
+    common = set(seen[0].labels).intersection(*(one.labels for one in seen))
+    if signature.node_type:
+        common.add(("node_type", signature.node_type))
+    tenants = Counter(text for one in seen for name, text in one.labels if name == "tenant")
+    exemplars = tuple(one.key for one in oldest[:EXEMPLARS] if one.key)
+    return Finding(
+        grade, signature.kind, len(seen), round(facts.slope.value * 60, 3), round(age_ns / 1e9, 3), signature.id,
+        signature.site, signature.wait, tuple(sorted(common)), owner, why, exemplars,
+        _SUGGESTIONS.get(signature.kind, ""), proved, tuple(tenants.most_common(_TENANTS)),
+        time.time_ns() - age_ns if since_ns else 0, build(), process,
+    )  # fmt: skip
 
 
 def proofs() -> dict[int, str]:

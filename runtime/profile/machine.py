@@ -10,8 +10,8 @@
 Left out: threads and children of this package, idle threads of a living pool (pools do not shrink), threads of native
 libraries, which no program of Python can end, and the helpers that `multiprocessing` keeps for good.
 
-A connection that waits in a pool is closed by its server now and then, and the pool finds out when it takes it: a few in
-CLOSE_WAIT are none of interest. How many are is the budget of "descriptor" (`LEDGER.register_kind`), 16 by itself.
+A connection that waits in a pool is closed by its server now and then, and the pool finds out when it takes it: a few
+in CLOSE_WAIT are none of interest. How many are is the budget of "descriptor" (`LEDGER.register_kind`), 16 by itself.
 
 Concurrency: any thread; one at a time for each `MachineLook`.
 Known limits: without a /proc only threads are seen. Of a descriptor nobody knows since when it is open: its time counts

@@ -57,6 +57,7 @@ ANSWERS: Final = {
     "cpu": "runtime.profile.sampler:answer_cpu",
     "await": "runtime.profile.sampler:answer_await",
     "leaks": "runtime.profile.leaks:answer",
+    "left": "runtime.profile.clean:answer",
     "prove": "runtime.profile.proof:answer",
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
