@@ -6,8 +6,8 @@
     async def test_more(): ...
 
 What came during the test and is there after it fails it: asyncio tasks, threads, children, descriptors, entries of the
-ledger, and coroutines that nobody awaited. Each is named with the line that created it. What was there before, such as a
-runtime of a wider fixture, is left out; fixtures that the test asks for come after `no_leaks` where it is a mark,
+ledger, and coroutines that nobody awaited. Each is named with the line that created it. What was there before, such as
+a runtime of a wider fixture, is left out; fixtures that the test asks for come after `no_leaks` where it is a mark,
 so what they leave behind counts, too.
 
 pytest loads this module in every run where Mainspring is installed, so it imports nothing else before it is used.
