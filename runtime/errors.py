@@ -70,7 +70,7 @@ from actors.protocol.event_errors import (
     SubscriptionInUse,
 )
 from actors.protocol.pool_errors import PoolTimeout, UnknownPool
-from actors.protocol.profile_errors import ProfileTooSmall, ProfileUnavailable, ProfileUnreadable
+from actors.protocol.profile_errors import LeaksFound, ProfileTooSmall, ProfileUnavailable, ProfileUnreadable
 from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
 __all__ = [
@@ -101,6 +101,7 @@ __all__ = [
     "InternalError",
     "InvariantBroken",
     "KeyConflict",
+    "LeaksFound",
     "LogCorrupt",
     "LogFailed",
     "MainspringError",

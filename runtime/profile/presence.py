@@ -72,6 +72,7 @@ ANSWERS: Final = {
     "await": "runtime.profile.sampler:answer_await",
     "flight": "runtime.profile.sampler:answer_flight",
     "leaks": "runtime.profile.leaks:answer",
+    "left": "runtime.profile.clean:answer",
     "prove": "runtime.profile.proof:answer",
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was

@@ -24,6 +24,8 @@ from typing import Any, Final
 from runtime.profile.kinds import DESTROYED, GENERATOR, TASK, UNREAD
 from runtime.profile.ledger import LEDGER
 
+EVENTS_MAX: Final = 1_000
+"""Of each kind that happens and is not held."""
 _DESTROYED: Final = "Task was destroyed but it is pending!"
 _OWN: Final = asyncio.__file__.removesuffix("__init__.py")
 """Frames of asyncio itself (`create_task`, `gather`, `TaskGroup`) are not where a task was created."""
