@@ -69,6 +69,7 @@ from actors.protocol.event_errors import (
     SubscriberTooSlow,
     SubscriptionInUse,
 )
+from actors.protocol.profile_errors import ProfileUnavailable
 from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
 __all__ = [
@@ -111,6 +112,7 @@ __all__ = [
     "PayloadError",
     "PayloadTooLarge",
     "PayloadUnreadable",
+    "ProfileUnavailable",
     "ProtocolError",
     "QueryRefused",
     "QueryTooLarge",

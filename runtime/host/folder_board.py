@@ -1,4 +1,5 @@
-"""The board of a state folder that some program has open, for any other process of the same user.
+"""The board of a state folder that some program has open, for any other process of the same user; and the page of its
+processes (`runtime.profile.page`), which is found in the same way.
 
 A board has no name in the file system. The folder's lock says which process owns the folder (see `storage.folder`); its
 descriptors are in /proc, and the board's carries the folder's uuid in its label. So there is nothing to note, to keep
@@ -29,17 +30,27 @@ def board_of_process(pid: int, folder_uuid: str) -> BoardReader | None:
     Returns:
         A reader, which the caller closes.
     """
-    wanted, place = f"/memfd:{LABEL}:{folder_uuid}{_DELETED}", f"/proc/{pid}/fd"
+    fd = block_of_process(pid, f"{LABEL}:{folder_uuid}", os.O_RDONLY)
+    if fd is None:
+        return None
+    try:
+        return BoardReader(fd)
+    except ValueError:  # it is no board yet
+        return None
+    finally:
+        os.close(fd)
+
+
+def block_of_process(pid: int, label: str, flags: int) -> int | None:
+    """A descriptor of the block with this label that a process has open; None when there is none, or it cannot be
+    seen."""
+    wanted, place = f"/memfd:{label}{_DELETED}", f"/proc/{pid}/fd"
     try:
         names = os.listdir(place)
     except OSError:
         return None
     for name in names:
-        with suppress(OSError, ValueError):  # it was closed meanwhile, or is no board yet
+        with suppress(OSError):  # it was closed meanwhile
             if os.readlink(f"{place}/{name}") == wanted:
-                fd = os.open(f"{place}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    return BoardReader(fd)
-                finally:
-                    os.close(fd)
+                return os.open(f"{place}/{name}", flags | os.O_CLOEXEC)
     return None

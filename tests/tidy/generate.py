@@ -14,12 +14,14 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
-from actors.protocol import archive_errors, errors, event_errors, limits, query_errors, states
+from actors.protocol import archive_errors, errors, event_errors, limits, profile_errors, query_errors, states
 from actors.state_column import rule_met
 from runtime.sql.run_columns import RUN_COLUMNS
 from runtime.sql.task_columns import TASK_COLUMNS
 from tests.tidy.tree import ROOT
 
+HOMES: Final = {home.__name__ for home in (archive_errors, errors, event_errors, profile_errors, query_errors)}
+"""Where errors are defined."""
 ENDINGS: Final = [
     endings
     for count in (1, 2, 3)
@@ -58,7 +60,7 @@ def label(member: Enum) -> str:
 def error_classes(base: type[Any] = errors.MainspringError) -> Iterator[type[Any]]:
     """All classes of ours below this one."""
     for below in base.__subclasses__():
-        if below.__module__ in (archive_errors.__name__, errors.__name__, event_errors.__name__, query_errors.__name__):
+        if below.__module__ in HOMES:
             yield below
             yield from error_classes(below)
 

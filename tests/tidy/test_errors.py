@@ -79,6 +79,7 @@ HOMES: Final = (
     "actors/protocol/errors.py",
     "actors/protocol/archive_errors.py",
     "actors/protocol/event_errors.py",
+    "actors/protocol/profile_errors.py",
     "actors/protocol/query_errors.py",
 )
 

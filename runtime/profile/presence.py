@@ -1,0 +1,337 @@
+"""This process among those of a state folder: its slot in the page, what it shows there, and how it answers.
+
+`begin` takes a slot and, where nobody else has the signal, a handler for it; `end` gives both back. The handler does as
+little as can be: it looks which requests are new, notes where the main thread is, and has a thread of the name
+"mainspring-answer" do the rest, so that whatever the main thread was at, nothing waits for a lock that it holds. It
+runs at the main thread's next bytecode: also in a loop that never comes back to its event loop, and not in a C
+function that does not return. For that there is a second signal, whose handler is C (`faulthandler`): it writes the
+stacks of all threads into an anonymous file of this process, which whoever asks reads through /proc.
+
+What is asked: `ANSWERS`, by name. The answer is a file in the folder of the request, put in place whole and as often as
+there is something new; then the slot says that it is done. A process that is born meanwhile looks when it begins.
+
+States of a request here: new -> SEEN -> DONE or FAILED.
+
+Invariants: who has no slot has no handler of ours, and nothing is sent to a process without a handler (`control`). A
+    forked child has no slot, whatever it inherits.
+Concurrency: `begin`, `end` and `beat` by the main thread, or by whichever thread opens a runtime; then there is
+    only the handler in C. A process that must not have threads (the spawner) answers within the handler.
+Known limits: a handler that Python runs later than the signal came is one bytecode late at least; where user code took
+    the signal over, or the platform has no signals to spare, the process shows its books and does not answer.
+"""
+
+from __future__ import annotations
+
+import _thread
+import faulthandler
+import fcntl
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import orjson
+
+from runtime.host import kernel
+from runtime.mail.blocks import create_block
+from runtime.profile.ledger import LEDGER
+from runtime.profile.model import Process
+from runtime.profile.page import DONE, FAILED, HEARS_C, HEARS_PYTHON, REQUESTS, SEEN, Page, RequestRow, Slot
+
+SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGURG
+"""Asks for a look at the page. Real-time signals are nobody's; where there are none, one that is ignored by default."""
+C_SIGNAL: Final[int] = signal.SIGRTMIN + 12 if hasattr(signal, "SIGRTMIN") else getattr(signal, "SIGINFO", 0)
+"""Asks the C handler for the stacks."""
+ANSWERS: Final = {
+    "count": "runtime.profile.presence:answer_count",
+    "dump": "runtime.profile.snapshot:answer",
+    "cpu": "runtime.profile.sampler:answer_cpu",
+    "await": "runtime.profile.sampler:answer_await",
+    "leaks": "runtime.profile.leaks:answer",
+    "prove": "runtime.profile.proof:answer",
+}
+"""Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
+to say has been put already."""
+FOLDER: Final = "profile"
+"""Of a state folder: where answers and bundles are."""
+BEAT_NS: Final = 1_000_000_000
+"""Between two times that a process which is busy anyway writes its books."""
+_FRAMES_MAX: Final = 256
+
+Places = tuple[tuple[CodeType, int], ...]
+
+
+class Request:
+    """A question, as it is answered here.
+
+    Attributes:
+        what: Its name.
+        options: As `ask` was given them.
+        until_ns: When whoever asks stops waiting (monotonic ns).
+        seconds: How long it shall be looked, for what takes time.
+        process: This process.
+        main: Where the main thread was when the signal came: (code, line), the outermost first; empty when this process
+            was born after the question, or asks itself.
+        threads: Whether this process may have threads; else the answer is made within a handler and must be quick.
+    """
+
+    def __init__(self, presence: Presence, row: RequestRow, main: Places) -> None:
+        body = row.body
+        self.number: int = row.number
+        self.what: str = body["what"]
+        self.options: dict[str, Any] = body.get("options") or {}
+        self.begun_ns: int = body["begun_ns"]
+        self.until_ns: int = body["until_ns"]
+        self.seconds: float = body.get("seconds", 0.0)
+        self.process = presence.process
+        self.presence = presence
+        self.main = main
+        self.threads = presence.threads
+        self._block = row.block
+        self._folder = os.path.join(presence.page.state_dir, FOLDER, body["folder"])
+
+    def over(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return time.monotonic_ns() >= self.until_ns or self.presence.page.number(self._block) != self.number
+
+    def put(self, content: bytes, part: int = 0) -> None:
+        """Put an answer in place whole, instead of what was put as the same part before. Raises OSError."""
+        place = os.path.join(self._folder, f"{self.process.pid}-{self.process.start_time}.{part}")
+        fd = os.open(f"{place}~", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            left = memoryview(orjson.dumps([*self.process]) + b"\n" + content)
+            while left:
+                left = left[os.write(fd, left) :]
+        finally:
+            os.close(fd)
+        os.rename(f"{place}~", place)
+
+    def done(self, failed: bool = False) -> None:
+        """There will be no more. Called for whoever returns from an answer; for None by whoever put it."""
+        self.presence.slot.ack(self._block, self.number, FAILED if failed else DONE)
+
+
+class Presence:
+    """This process in one page. Made by `begin`."""
+
+    def __init__(self, page: Page, slot: Slot, threads: bool) -> None:
+        self.page, self.slot, self.process, self.threads = page, slot, slot.process, threads
+        self.seen = [0] * REQUESTS
+        self.due_ns = 0
+
+    def beat(self, now_ns: int) -> None:
+        """Write the books, if it is time. Called where a process comes by anyway; `due_ns` saves the call."""
+        if now_ns >= self.due_ns:
+            self.publish(now_ns)
+
+    def publish(self, now_ns: int) -> None:
+        """Write the books."""
+        self.due_ns = now_ns + BEAT_NS
+        self.slot.publish(now_ns)
+
+    def fresh(self) -> list[int]:
+        """Blocks of requests that this process has not seen."""
+        return [block for block in range(REQUESTS) if self.page.number(block) != self.seen[block]]
+
+
+class Here:
+    """All of this process: the pages that it stands in, one for each runtime that it has open, and the handlers."""
+
+    def __init__(self) -> None:
+        self.presences: list[Presence] = []
+        self._errands: deque[Callable[[], None]] = deque()
+        self._hang_fd = -1
+        self._hears = 0
+        self._pid = os.getpid()
+        os.register_at_fork(after_in_child=self._forked)
+
+    # --- beginning and end ----------------------------------------------------------------------------------------
+
+    def begin(self, page: Page, role: str, number: int = 0, node_type: str = "", *, threads: bool = True) -> Presence:
+        """Take a slot in a page, answer from now on, and look at what is asked already.
+
+        Raises:
+            OSError: There is no room.
+        """
+        self._pid = os.getpid()
+        process = Process(self._pid, kernel.start_time(self._pid), role, number, node_type)
+        slot = page.take_slot(process)
+        if slot is None:
+            raise OSError("there is no room in the page of processes")
+        presence = Presence(page, slot, threads)
+        self.presences.append(presence)
+        self._listen()
+        slot.hears(self._hears, self._hang_fd)
+        presence.publish(time.monotonic_ns())
+        self._hear_one(presence, ())
+        return presence
+
+    def end(self, presence: Presence) -> None:
+        """Give the slot back, and with the last one the handlers. Again is harmless."""
+        if presence not in self.presences:
+            return
+        self.presences.remove(presence)
+        if os.getpid() != presence.process.pid:
+            return
+        presence.slot.release()
+        if not self.presences:
+            self._stop_listening()
+
+    def _listen(self) -> None:
+        """Handlers for what nobody else has a handler for."""
+        if not self._hears & HEARS_PYTHON and threading.current_thread() is threading.main_thread():
+            with suppress(OSError, ValueError):
+                if signal.getsignal(SIGNAL) in (signal.SIG_DFL, self._hear):
+                    signal.signal(SIGNAL, self._hear)
+                    self._hears |= HEARS_PYTHON
+        if not self._hears & HEARS_C and C_SIGNAL and kernel.LINUX:
+            with suppress(OSError, ValueError, RuntimeError):
+                if signal.getsignal(C_SIGNAL) == signal.SIG_DFL:
+                    self._hang_fd = create_block(0, label="mainspring-stacks")
+                    fcntl.fcntl(self._hang_fd, fcntl.F_SETFL, os.O_APPEND)
+                    faulthandler.register(C_SIGNAL, file=self._hang_fd, all_threads=True)
+                    self._hears |= HEARS_C
+
+    def _stop_listening(self) -> None:
+        hears, self._hears = self._hears, 0
+        if hears & HEARS_C:
+            with suppress(Exception):
+                faulthandler.unregister(C_SIGNAL)
+        if hears & HEARS_PYTHON:
+            with suppress(OSError, ValueError):  # another thread than the main one: it stays, and does nothing
+                if signal.getsignal(SIGNAL) == self._hear:
+                    signal.signal(SIGNAL, signal.SIG_DFL)
+        if self._hang_fd >= 0:
+            os.close(self._hang_fd)
+            self._hang_fd = -1
+
+    def _forked(self) -> None:
+        """In a forked child: the slots are the parent's, and what a C handler writes, too."""
+        self.presences.clear()
+        self._errands.clear()
+        self._hears &= ~HEARS_C
+        if self._hang_fd >= 0:
+            with suppress(Exception):
+                faulthandler.unregister(C_SIGNAL)
+            with suppress(OSError):
+                os.close(self._hang_fd)
+            self._hang_fd = -1
+
+    # --- hearing --------------------------------------------------------------------------------------------------
+
+    def _hear(self, signum: int, frame: FrameType | None) -> None:
+        """SIGNAL, on the main thread, between two bytecodes of whatever it runs."""
+        try:
+            while self._errands:
+                self._errands.popleft()()
+            if self.presences and os.getpid() == self._pid:
+                main = places_of(frame)
+                for presence in list(self.presences):
+                    self._hear_one(presence, main)
+        except BaseException:  # noqa: S110, BLE001, RUF100 - whatever goes wrong here is not the interrupted code's
+            pass
+
+    def _hear_one(self, presence: Presence, main: Places) -> None:
+        for block in presence.fresh():
+            number = presence.seen[block] = presence.page.number(block)
+            if not number:
+                continue
+            presence.slot.ack(block, number, SEEN)
+            if presence.threads:
+                _thread.start_new_thread(self._have_answered, (presence, block, number, main))
+            else:
+                _answer(presence, block, number, main)
+
+    def hear_here(self, presence: Presence) -> None:
+        """This process itself asks: answer without a signal."""
+        self._hear_one(presence, ())
+
+    def _have_answered(self, presence: Presence, block: int, number: int, main: Places) -> None:
+        """In a thread without a name, which is all that a handler may start: have one with a name answer."""
+        with suppress(RuntimeError):  # the interpreter ends
+            threading.Thread(
+                target=_answer, args=(presence, block, number, main), name="mainspring-answer", daemon=True
+            ).start()
+
+    def on_main_thread(self, call: Callable[[], None], timeout: float = 1.0) -> bool:
+        """Have the main thread call something at its next bytecode, as a handler of a signal must be installed there.
+
+        Args:
+            call: Must be quick, and may not wait for a lock.
+            timeout: Seconds to wait.
+
+        Returns:
+            Whether it was called and raised nothing. False when this process has no handler, or the main thread does
+            not come to it; then it is not called later.
+        """
+        done, state = threading.Event(), [0]
+
+        def once() -> None:
+            if not state[0]:
+                state[0] = 1
+                call()
+                state[0] = 2
+                done.set()
+
+        if threading.current_thread() is threading.main_thread():
+            once()
+            return True
+        if not self._hears & HEARS_PYTHON:
+            return False
+        self._errands.append(once)
+        signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
+        done.wait(timeout)
+        if not state[0]:
+            state[0] = -1
+        return state[0] == 2
+
+
+def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
+    """Answer a request, in a thread of its own or, in a process without, within the handler."""
+    begun_ns = time.thread_time_ns()
+    row = presence.page.request(block)
+    if row is None or row.number != number:
+        return
+    request = Request(presence, row, main)
+    try:
+        content = answer(request)
+        if content is not None:
+            request.put(content)
+            request.done()
+    except BaseException as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
+        with suppress(OSError):
+            request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
+        request.done(failed=True)
+    presence.slot.add_cost(time.thread_time_ns() - begun_ns)
+
+
+def answer(request: Request) -> bytes | None:
+    """What this process has to say. Raises what its answer raises; LookupError where there is none."""
+    module, _, function = ANSWERS[request.what].partition(":")
+    found: bytes | None = getattr(import_module(module), function)(request)
+    return found
+
+
+def answer_count(request: Request) -> bytes:
+    """The books as they are now; also of a process that sleeps and writes none."""
+    request.presence.publish(time.monotonic_ns())
+    return orjson.dumps({name: [*count] for name, count in LEDGER.counts().items()})
+
+
+def places_of(frame: FrameType | None) -> Places:
+    """Where a thread is: code and line, the outermost first."""
+    found: list[tuple[CodeType, int]] = []
+    while frame is not None and len(found) < _FRAMES_MAX:
+        found.append((frame.f_code, frame.f_lineno or 0))
+        frame = frame.f_back
+    return tuple(reversed(found))
+
+
+# global: of this process, as its signal handlers are
+HERE: Final = Here()
