@@ -55,6 +55,8 @@ ANSWERS: Final = {
     "await": "runtime.profile.sampler:answer_await",
     "leaks": "runtime.profile.leaks:answer",
     "prove": "runtime.profile.proof:answer",
+    "held": "runtime.profile.holdings:answer",
+    "tree": "runtime.profile.graph:answer",
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
 to say has been put already."""
