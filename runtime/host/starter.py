@@ -7,6 +7,7 @@ Purpose: one place that knows how a launcher, a link and the engine's settings g
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +15,8 @@ from runtime.host.launch import Launcher
 from runtime.host.refusals import unavailable
 from runtime.mail.board import BoardReader, create_board
 from runtime.mail.link import LinkEnds, create_link
+from runtime.profile.page import Page, create_page
+from runtime.profile.presence import HERE, Presence
 
 
 class ProcessStarter:
@@ -32,6 +35,8 @@ class ProcessStarter:
         self._launcher = Launcher()
         self.board: BoardReader | None = None
         self._board_fd = -1
+        self._page: Page | None = None
+        self._presence: Presence | None = None
 
     @property
     def pid(self) -> int:
@@ -42,6 +47,8 @@ class ProcessStarter:
         """Start an engine, and a spawner if there is none. Raises EngineUnavailable."""
         if self._board_fd < 0:
             self._make_board()
+        if self._page is None:
+            self._make_page()
         try:
             if self._launcher.fileno() < 0:
                 self._launcher.stop()
@@ -52,7 +59,8 @@ class ProcessStarter:
             raise unavailable("an engine cannot be started", refused) from refused
         try:
             board = [self._board_fd] if self._board_fd >= 0 else []
-            self._launcher.start_engine(self._config, [*ends.fds(), *board])
+            page = [self._page.fd] if self._page is not None else []
+            self._launcher.start_engine(self._config, [*ends.fds(), *board, *page])
         except BaseException:
             ends.close()
             raise
@@ -66,6 +74,14 @@ class ProcessStarter:
             self.board = BoardReader(self._board_fd)
         self._config["board"] = self._board_fd >= 0
 
+    def _make_page(self) -> None:
+        """The page of all processes that are started from here, this one included; without one they are not seen."""
+        with suppress(OSError, ValueError):
+            self._page = Page(create_page(self._config.get("folder_uuid", ""), self._config.get("state_dir", "")))
+            self._presence = HERE.begin(self._page, "face")
+            HERE.beat(time.monotonic_ns())
+        self._config["page"] = self._page is not None
+
     def fileno(self) -> int:
         """Descriptor that is readable when there is news."""
         return self._launcher.fileno()
@@ -77,6 +93,12 @@ class ProcessStarter:
     def stop(self) -> None:
         """End everything."""
         self._launcher.stop()
+        if self._presence is not None:
+            HERE.end(self._presence)
+            self._presence = None
+        if self._page is not None:
+            self._page.close()
+            self._page = None
         if self.board is not None:
             self.board.close()
         if self._board_fd >= 0:

@@ -1,8 +1,8 @@
 """Asking all processes of a state folder: `ask`, from any process of the same user.
 
 A request is written into the page, each process that has a slot gets a signal (see `presence`), and answers as a file
-in STATE/profile/REQUEST/, PID-START.PART. Who has not answered in time is named. Whoever asks waits by looking: at first
-each millisecond, later each 20.
+in STATE/profile/REQUEST/, PID-START.PART. Who has not answered in time is named. Whoever asks waits by looking: at
+first each millisecond, later each 20.
 
 Nothing is sent to a process without a handler: it is named by a pidfd, so that a pid which was used again is not met;
 its start time must be that of its slot, and Linux says in /proc whether it catches the signal, which a program that
@@ -40,7 +40,7 @@ from runtime.profile.page import (
     RequestRow,
     is_alive,
 )
-from runtime.profile.presence import ANSWERS, C_SIGNAL, FOLDER, HERE, SIGNAL, Request
+from runtime.profile.presence import ANSWERS, C_SIGNAL, FOLDER, HERE, SIGNAL, Request, catches
 from runtime.storage.folder import StateFolder
 
 __all__ = ["ANSWERS", "Answers", "Request", "ask", "hung_stacks", "page_of_folder", "send"]
@@ -245,18 +245,6 @@ def send(process: Process, signum: int, hears: int) -> bool:
         return False
     finally:
         os.close(pidfd)
-
-
-def catches(pid: int, signum: int) -> bool:
-    """Whether a process has a handler for a signal now."""
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"SigCgt:"):
-                    return bool(int(line.split()[1], 16) >> (signum - 1) & 1)
-    except (OSError, ValueError):
-        pass
-    return False
 
 
 def hung_stacks(row: ProcessRow, timeout: float = _HANG_S) -> str | None:

@@ -188,6 +188,7 @@ class Ledger:
         daemon: bool = False,
         site_depth: int = 1,
         code: CodeType | None = None,
+        lasti: int = -1,
     ) -> int:
         """Enter something.
 
@@ -199,6 +200,7 @@ class Ledger:
             daemon: It is meant to live as long as the process.
             site_depth: How many callers are noted.
             code: Where it was created, in place of the caller.
+            lasti: The instruction in it; -1 for its first line.
 
         Returns:
             The token, for `release`.
@@ -208,7 +210,7 @@ class Ledger:
             frame = sys._getframe(1)
             entry: tuple[Any, ...] = (frame.f_code, frame.f_lasti, key, owner, self.label_set())
         else:
-            entry = (code, -1, key, owner, self.label_set())
+            entry = (code, lasti, key, owner, self.label_set())
         token = monotonic_ns() << KIND_BITS | book.kind[0]
         while book.put(token, entry) is not entry:
             token += _STEP

@@ -12,7 +12,7 @@ there is something new; then the slot says that it is done. A process that is bo
 
 States of a request here: new -> SEEN -> DONE or FAILED.
 
-Invariants: who has no slot has no handler of ours, and nothing is sent to a process without a handler (`control`). A
+Invariants: who has no slot has no use for a signal, and nothing is sent to a process without a handler (`control`). A
     forked child has no slot, whatever it inherits.
 Concurrency: `begin`, `end` and `beat` by the main thread, or by whichever thread opens a runtime; then there is
     only the handler in C. A process that must not have threads (the spawner) answers within the handler.
@@ -30,7 +30,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from types import CodeType, FrameType
@@ -40,9 +40,12 @@ import orjson
 
 from runtime.host import kernel
 from runtime.mail.blocks import create_block
+from runtime.profile.gauges import gauge_process
+from runtime.profile.kinds import DESCRIPTOR
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Process
 from runtime.profile.page import DONE, FAILED, HEARS_C, HEARS_PYTHON, REQUESTS, SEEN, Page, RequestRow, Slot
+from runtime.profile.titles import show_title
 
 SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGURG
 """Asks for a look at the page. Real-time signals are nobody's; where there are none, one that is ignored by default."""
@@ -65,6 +68,14 @@ FOLDER: Final = "profile"
 BEAT_NS: Final = 1_000_000_000
 """Between two times that a process which is busy anyway writes its books."""
 _FRAMES_MAX: Final = 256
+_NEVER: Final = 1 << 63
+_ROLES: Final = {
+    "worker_main": "worker",
+    "engine_process": "engine",
+    "checkpointer": "checkpointer",
+    "archive_trimmer": "trimmer",
+}
+"""What a process of the spawner is, by the module of its entry."""
 
 Places = tuple[tuple[CodeType, int], ...]
 
@@ -125,17 +136,6 @@ class Presence:
     def __init__(self, page: Page, slot: Slot, threads: bool) -> None:
         self.page, self.slot, self.process, self.threads = page, slot, slot.process, threads
         self.seen = [0] * REQUESTS
-        self.due_ns = 0
-
-    def beat(self, now_ns: int) -> None:
-        """Write the books, if it is time. Called where a process comes by anyway; `due_ns` saves the call."""
-        if now_ns >= self.due_ns:
-            self.publish(now_ns)
-
-    def publish(self, now_ns: int) -> None:
-        """Write the books."""
-        self.due_ns = now_ns + BEAT_NS
-        self.slot.publish(now_ns)
 
     def fresh(self) -> list[int]:
         """Blocks of requests that this process has not seen."""
@@ -151,6 +151,8 @@ class Here:
         self._hang_fd = -1
         self._hears = 0
         self._pid = os.getpid()
+        self.due_ns = _NEVER
+        """When some presence shall write its books: a comparison with it is all that a busy process pays."""
         os.register_at_fork(after_in_child=self._forked)
 
     # --- beginning and end ----------------------------------------------------------------------------------------
@@ -170,7 +172,9 @@ class Here:
         self.presences.append(presence)
         self._listen()
         slot.hears(self._hears, self._hang_fd)
-        presence.publish(time.monotonic_ns())
+        if not LEDGER.book(DESCRIPTOR).gauges:
+            gauge_process()
+        self.due_ns = 0
         self._hear_one(presence, ())
         return presence
 
@@ -183,32 +187,37 @@ class Here:
             return
         presence.slot.release()
         if not self.presences:
+            self.due_ns = _NEVER
             self._stop_listening()
+
+    def beat(self, now_ns: int) -> None:
+        """Write the books. Called when `due_ns` has come, where a process comes by anyway."""
+        self.due_ns = now_ns + BEAT_NS
+        for presence in list(self.presences):
+            with suppress(ValueError):  # its page was closed meanwhile
+                presence.slot.publish(now_ns)
 
     def _listen(self) -> None:
         """Handlers for what nobody else has a handler for."""
         if not self._hears & HEARS_PYTHON and threading.current_thread() is threading.main_thread():
             with suppress(OSError, ValueError):
-                if signal.getsignal(SIGNAL) in (signal.SIG_DFL, self._hear):
+                if signal.getsignal(SIGNAL) == signal.SIG_DFL and not catches(self._pid, SIGNAL):
                     signal.signal(SIGNAL, self._hear)
                     self._hears |= HEARS_PYTHON
         if not self._hears & HEARS_C and C_SIGNAL and kernel.LINUX:
             with suppress(OSError, ValueError, RuntimeError):
-                if signal.getsignal(C_SIGNAL) == signal.SIG_DFL:
+                if not catches(self._pid, C_SIGNAL):
                     self._hang_fd = create_block(0, label="mainspring-stacks")
                     fcntl.fcntl(self._hang_fd, fcntl.F_SETFL, os.O_APPEND)
                     faulthandler.register(C_SIGNAL, file=self._hang_fd, all_threads=True)
                     self._hears |= HEARS_C
 
     def _stop_listening(self) -> None:
-        hears, self._hears = self._hears, 0
+        """The handler in Python stays and does nothing: a signal may be on its way, and its default is death."""
+        hears, self._hears = self._hears, self._hears & ~HEARS_C
         if hears & HEARS_C:
             with suppress(Exception):
                 faulthandler.unregister(C_SIGNAL)
-        if hears & HEARS_PYTHON:
-            with suppress(OSError, ValueError):  # another thread than the main one: it stays, and does nothing
-                if signal.getsignal(SIGNAL) == self._hear:
-                    signal.signal(SIGNAL, signal.SIG_DFL)
         if self._hang_fd >= 0:
             os.close(self._hang_fd)
             self._hang_fd = -1
@@ -216,6 +225,7 @@ class Here:
     def _forked(self) -> None:
         """In a forked child: the slots are the parent's, and what a C handler writes, too."""
         self.presences.clear()
+        self.due_ns = _NEVER
         self._errands.clear()
         self._hears &= ~HEARS_C
         if self._hang_fd >= 0:
@@ -322,7 +332,7 @@ def answer(request: Request) -> bytes | None:
 
 def answer_count(request: Request) -> bytes:
     """The books as they are now; also of a process that sleeps and writes none."""
-    request.presence.publish(time.monotonic_ns())
+    request.presence.slot.publish(time.monotonic_ns())
     return orjson.dumps({name: [*count] for name, count in LEDGER.counts().items()})
 
 
@@ -333,6 +343,27 @@ def places_of(frame: FrameType | None) -> Places:
         found.append((frame.f_code, frame.f_lineno or 0))
         frame = frame.f_back
     return tuple(reversed(found))
+
+
+def catches(pid: int, signum: int) -> bool:
+    """Whether a process has a handler for a signal now; where the system does not say, no."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"SigCgt:"):
+                    return bool(int(line.split()[1], 16) >> (signum - 1) & 1)
+    except (OSError, ValueError):
+        pass
+    return False
+
+
+def appear(page: Page, entry: str, config: Mapping[str, Any]) -> None:
+    """In a child of the spawner, first of all: take a slot, and a title. Never fails: who is not seen works as well."""
+    module = entry.partition(":")[0].rpartition(".")[2]
+    role = _ROLES.get(module, module)
+    node_type = str(config.get("node_type", {}).get("name", "")) if role == "worker" else ""
+    with suppress(OSError, ValueError):
+        show_title(HERE.begin(page, role, int(config.get("worker", 0)), node_type).process)
 
 
 # global: of this process, as its signal handlers are
