@@ -26,10 +26,6 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     starter = starter or ProcessStarter({**config.to_wire(), "folder_uuid": str(folder.uuid)})
     client = EngineClient(starter, session, blobs)
     client.scale_desk.on_scale = config.on_scale
-<<<<<<< HEAD
     client.past = Past(config.state_dir, config.archive_rule, lambda: bool(client.intake.recovery.get("archive_owed")))
-=======
-    client.past = Past(config.state_dir, config.archive_rule)
     gauge_client(client)
->>>>>>> prof-L
     return client

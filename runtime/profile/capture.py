@@ -22,6 +22,7 @@ from typing import Any, Final
 from actors.protocol.errors import CallerError
 from runtime.profile.control import Answers, ask
 from runtime.profile.find import state_dir_of
+from runtime.profile.graph import Graph
 from runtime.profile.live import PATIENCE_S, dump
 from runtime.profile.model import AWAIT, COUNT, CPU, NANOSECONDS, Process, Profile, Sample
 from runtime.profile.others import OtherProcesses
@@ -94,7 +95,7 @@ def awaits(
         stop: As in `cpu`.
 
     Returns:
-        A profile of kind AWAIT, in nanoseconds of waiting: a hundred tasks that wait for a second are a hundred seconds.
+        A profile of kind AWAIT, in nanoseconds of waiting: a hundred tasks that wait a second are a hundred seconds.
 
     Raises:
         CallerError: A figure is out of range. ProfileUnavailable, StateFolderError: as in `cpu`.
@@ -142,6 +143,24 @@ def held(where: Any = None, kind: str = "", *, pids: Collection[int] | None = No
     """
     answers = ask(state_dir_of(where), "held", only=_set(pids), kind=kind)
     return merged_answers(answers, Profile(kind, COUNT))
+
+
+def graph(where: Any = None) -> tuple[Graph, list[str]]:
+    """Who waits for whom, over all processes.
+
+    Args:
+        where: See the module.
+
+    Returns:
+        The graph, and notes on who is not in it.
+
+    Raises:
+        ProfileUnavailable: No process of this folder can be seen. StateFolderError: it is no state folder.
+    """
+    answers = ask(state_dir_of(where), "tree")
+    notes = [f"{named(process)} could not answer: {why}" for process, why in answers.failed]
+    notes += [f"{named(process)} could not be seen" for process in answers.missing]
+    return Graph.merged(content for _, content in answers.rows), notes
 
 
 def flight(where: Any = None, seconds: float = FLIGHT_S, *, pids: Collection[int] | None = None) -> Profile:
@@ -213,7 +232,7 @@ def _set(pids: Collection[int] | None) -> frozenset[int] | None:
 
 
 def _check(name: str, value: float, most: float) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= most:
+    if not 0 < value <= most:
         raise CallerError(f"{name} must be above 0 and at most {most:g}, not {value!r}")
 
 

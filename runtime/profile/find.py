@@ -35,8 +35,8 @@ def state_dir_of(where: Any) -> str:
     """
     if where is None:
         return the_only_one().state_dir
-    state_dir = getattr(where, "state_dir", None) or getattr(getattr(where, "config", None), "state_dir", None)
-    return os.fspath(where if state_dir is None else state_dir)
+    state_dir = getattr(where, "state_dir", None) or getattr(getattr(where, "config", None), "state_dir", where)
+    return str(os.fspath(state_dir))
 
 
 def the_only_one() -> Running:

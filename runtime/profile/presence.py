@@ -59,7 +59,7 @@ ANSWERS: Final = {
     "leaks": "runtime.profile.leaks:answer",
     "prove": "runtime.profile.proof:answer",
     "held": "runtime.profile.holdings:answer",
-    "tree": "runtime.profile.graph:answer",
+    "tree": "runtime.profile.graph_here:answer",
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
 to say has been put already."""

@@ -132,19 +132,20 @@ def _add_tasks(profile: Profile, process: Process | None) -> None:
     if len(tasks) > TASKS_MAX:
         profile.notes.append(f"{len(tasks):,} tasks, of which {TASKS_MAX:,} were looked at")
         del tasks[TASKS_MAX:]
-    entries = _entries_of_tasks() if tasks else {}
-    running = _running_tasks()
+    entries = entries_of_tasks() if tasks else {}
+    running = running_tasks()
     now_ns = time.monotonic_ns()
     due_ns = now_ns + _SLICE_NS
     for task in tasks:
         with suppress(RuntimeError, AttributeError):
-            profile.add(_of_task(task, entries.get(id(task)), running, now_ns, process), 1)
+            profile.add(of_task(task, entries.get(id(task)), running, now_ns, process), 1)
         if time.monotonic_ns() >= due_ns:
             time.sleep(0)  # whoever waits for the interpreter has it now
             due_ns = time.monotonic_ns() + _SLICE_NS
 
 
-def _of_task(task: Any, entry: Entry | None, running: set[int], now_ns: int, process: Process | None) -> Sample:
+def of_task(task: Any, entry: Entry | None, running: set[int], now_ns: int, process: Process | None) -> Sample:
+    """One task, with its facts as labels."""
     places, last = await_chain(task.get_coro())
     waiter = getattr(task, "_fut_waiter", None)
     state = "running" if id(task) in running else "waiting" if waiter is not None or last is not None else "ready"
@@ -233,12 +234,13 @@ def all_tasks() -> Iterator[Any]:
                 yield task
 
 
-def _running_tasks() -> set[int]:
+def running_tasks() -> set[int]:
+    """Ids of tasks that run at this moment, of all loops."""
     module: Any = sys.modules.get("asyncio.tasks")
     return {id(task) for task in list(getattr(module, "_current_tasks", {}).values())}
 
 
-def _entries_of_tasks() -> dict[int, Entry]:
+def entries_of_tasks() -> dict[int, Entry]:
     """Entries of the ledger, by the id of their living task."""
     found = {}
     for entry in LEDGER.entries(TASK):
