@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from weakref import ref
 
 from actors.protocol.errors import NestedRuntime
 from runtime.config import RuntimeConfig
@@ -12,7 +13,6 @@ from runtime.host.handlers import inside_worker
 from runtime.host.starter import ProcessStarter
 from runtime.mail.blobs import BlobStore
 from runtime.past import Past
-from runtime.profile.gauges import gauge_client
 from runtime.storage.folder import UNNAMED, StateFolder
 
 
@@ -27,5 +27,6 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     client = EngineClient(starter, session, blobs)
     client.scale_desk.on_scale = config.on_scale
     client.past = Past(config.state_dir, config.archive_rule, lambda: bool(client.intake.recovery.get("archive_owed")))
-    gauge_client(client)
+    if isinstance(starter, ProcessStarter):
+        starter.client = ref(client)
     return client

@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from runtime.host.launch import Launcher
 from runtime.host.refusals import unavailable
 from runtime.mail.board import BoardReader, create_board
 from runtime.mail.link import LinkEnds, create_link
-from runtime.profile.page import Page, create_page
-from runtime.profile.presence import HERE, Presence
+
+if TYPE_CHECKING:
+    from runtime.host.client import EngineClient
+    from runtime.profile.page import Page
+    from runtime.profile.presence import Presence
 
 
 class ProcessStarter:
@@ -27,6 +31,7 @@ class ProcessStarter:
             find the board.
 
     Attributes:
+        client: Whose questions and runs this process is said to wait for.
         board: Where the engines show how far runs are; None where there can be none, and the engine is asked.
     """
 
@@ -37,6 +42,7 @@ class ProcessStarter:
         self._board_fd = -1
         self._page: Page | None = None
         self._presence: Presence | None = None
+        self.client: ref[EngineClient] | None = None
 
     @property
     def pid(self) -> int:
@@ -47,13 +53,13 @@ class ProcessStarter:
         """Start an engine, and a spawner if there is none. Raises EngineUnavailable."""
         if self._board_fd < 0:
             self._make_board()
-        if self._page is None:
-            self._make_page()
         try:
             if self._launcher.fileno() < 0:
                 self._launcher.stop()
                 self._launcher = Launcher()
                 self._launcher.start()
+            if self._page is None:
+                self._make_page()
             ends = create_link()
         except (OSError, RuntimeError) as refused:  # RuntimeError: since Python 3.12, while the interpreter ends
             raise unavailable("an engine cannot be started", refused) from refused
@@ -76,9 +82,15 @@ class ProcessStarter:
 
     def _make_page(self) -> None:
         """The page of all processes that are started from here, this one included; without one they are not seen."""
+        from runtime.profile.gauges import gauge_client  # lazy: now the spawner boots, and the face has nothing to do
+        from runtime.profile.page import Page, create_page  # lazy: as above
+        from runtime.profile.presence import HERE  # lazy: as above
+
         with suppress(OSError, ValueError):
             self._page = Page(create_page(self._config.get("folder_uuid", ""), self._config.get("state_dir", "")))
             self._presence = HERE.begin(self._page, "face")
+            if self.client is not None and (client := self.client()) is not None:
+                gauge_client(client)
             HERE.beat(time.monotonic_ns())
         self._config["page"] = self._page is not None
 
@@ -94,7 +106,7 @@ class ProcessStarter:
         """End everything."""
         self._launcher.stop()
         if self._presence is not None:
-            HERE.end(self._presence)
+            self._presence.end()
             self._presence = None
         if self._page is not None:
             self._page.close()

@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -26,9 +27,10 @@ import orjson
 
 from runtime.profile.gauges import SHOWN
 from runtime.profile.graph import Edge, Node
-from runtime.profile.ledger import Entry
+from runtime.profile.kinds import TASK
+from runtime.profile.ledger import LEDGER, Entry
 from runtime.profile.presence import Request
-from runtime.profile.snapshot import OWN_LABELS, all_tasks, entries_of_tasks, of_task, running_tasks
+from runtime.profile.snapshot import all_tasks, await_chain
 
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ASYNCIO: Final = f"{os.sep}asyncio{os.sep}"
@@ -72,33 +74,39 @@ def here(title: str, pid: int) -> tuple[list[Node], list[Edge]]:
 
 def _tasks(title: str, pid: int) -> Iterator[Node | Edge]:
     tasks = list(all_tasks())
-    entries = entries_of_tasks() if tasks else {}
-    running, now_ns = running_tasks(), time.monotonic_ns()
+    entries: dict[int, Entry] = {}
+    for entry in LEDGER.entries(TASK) if tasks else ():
+        task = entry.key() if type(entry.key) is weakref.ReferenceType else None
+        if task is not None:
+            entries[id(task)] = entry
+    now_ns = time.monotonic_ns()
     for task in tasks:
         with suppress(RuntimeError, AttributeError):
-            yield from _task(task, entries.get(id(task)), running, now_ns, (title, pid))
+            yield from _task(task, entries.get(id(task)), now_ns, title, pid)
 
 
-def _task(
-    task: Any, entry: Entry | None, running: set[int], now_ns: int, whose: tuple[str, int]
-) -> Iterator[Node | Edge]:
-    sample = of_task(task, entry, running, now_ns, None)
-    labels = dict(sample.labels)
-    title, pid = whose
-    me, last = _task_id(pid, task), sample.stack[-1] if sample.stack else None
+def _task(task: Any, entry: Entry | None, now_ns: int, title: str, pid: int) -> Iterator[Node | Edge]:
+    places, last = await_chain(task.get_coro())
+    waiter = getattr(task, "_fut_waiter", None)
+    waiter = last if waiter is None else waiter
+    me = _task_id(pid, task)
+    at = ""
+    if places:
+        code, line = places[-1]
+        at = f"{code.co_qualname} ({code.co_filename}:{line})"
     frames = list(frames_of(task))
     waits = {id(other): other for other in awaited(task, frames)}
     yield Node(
         me,
         "task",
         task.get_name(),
-        labels.get("state", ""),
-        f"{last.name} ({last.file}:{last.line})" if last else "",
+        "ready" if waiter is None else "waiting",
+        at,
         title,
         pid,
-        float(labels.get("age_s", -1.0)),
-        "" if waits else labels.get("awaits", ""),
-        tuple(pair for pair in sample.labels if pair[0] not in OWN_LABELS),
+        -1.0 if entry is None else (now_ns - entry.since_ns) / 1e9,
+        "" if waits or waiter is None else type(waiter).__name__,
+        () if entry is None else entry.labels,
     )
     yield from (Edge(me, _task_id(pid, other), "awaits") for other in waits.values())
     place: Any = entry.owner if entry is not None else None

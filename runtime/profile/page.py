@@ -182,7 +182,7 @@ class Page:
         begun, beat, cost, hears, hang = (int(words[at + field]) for field in (BEGUN, BEAT, SELF_CPU, HEARS, HANG_FD))
         return ProcessRow(process, slot, self._books(slot), begun, beat, cost, hears, hang - 1, acks)
 
-    def take_slot(self, process: Process) -> Slot | None:
+    def take_slot(self, process: Process) -> PageSlot | None:
         """A slot for this process; None where there is no room, or somebody who was stopped holds the lock."""
         with self._locked() as locked:
             if not locked:
@@ -195,7 +195,7 @@ class Page:
             if slot == SLOTS:
                 return None
             words[_USED] = max(used, slot + 1)
-            return Slot(self, slot, process)
+            return PageSlot(self, slot, process)
 
     def _is_left(self, slot: int) -> bool:
         at = self._word(slot)
@@ -325,7 +325,7 @@ PageReader = Page
 """Who only looks uses the same."""
 
 
-class Slot:
+class PageSlot:
     """The slot of this process."""
 
     def __init__(self, page: Page, slot: int, process: Process) -> None:

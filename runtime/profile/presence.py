@@ -44,7 +44,7 @@ from runtime.profile.gauges import gauge_process
 from runtime.profile.kinds import DESCRIPTOR
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Process
-from runtime.profile.page import DONE, FAILED, HEARS_C, HEARS_PYTHON, REQUESTS, SEEN, Page, RequestRow, Slot
+from runtime.profile.page import DONE, FAILED, HEARS_C, HEARS_PYTHON, REQUESTS, SEEN, Page, PageSlot, RequestRow
 from runtime.profile.titles import show_title
 
 SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGURG
@@ -133,9 +133,13 @@ class Request:
 class Presence:
     """This process in one page. Made by `begin`."""
 
-    def __init__(self, page: Page, slot: Slot, threads: bool) -> None:
+    def __init__(self, page: Page, slot: PageSlot, threads: bool) -> None:
         self.page, self.slot, self.process, self.threads = page, slot, slot.process, threads
         self.seen = [0] * REQUESTS
+
+    def end(self) -> None:
+        """Give the slot back. Again is harmless."""
+        HERE.end(self)
 
     def fresh(self) -> list[int]:
         """Blocks of requests that this process has not seen."""

@@ -30,9 +30,10 @@ from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, Genera
 from typing import Any, Final
 
 from runtime.profile.kinds import TASK
-from runtime.profile.ledger import LEDGER, Entry
+from runtime.profile.ledger import KIND_BITS, LEDGER
 from runtime.profile.model import COUNT, LIVE, Frame, Labels, Process, Profile, Sample
 from runtime.profile.presence import Places, Request, places_of
+from runtime.profile.sites import frame_at
 
 TASKS_MAX: Final = 100_000
 """Tasks of one process that are looked at; what is beyond is in the notes."""
@@ -60,9 +61,9 @@ def snapshot(process: Process | None = None, main: Places = ()) -> Profile:
     Returns:
         The profile.
     """
-    profile = Profile(LIVE, COUNT, begun_ns=time.time_ns())
-    _add_threads(profile, process, main)
-    _add_tasks(profile, process)
+    profile, cache = Profile(LIVE, COUNT, begun_ns=time.time_ns()), FrameCache()
+    _add_threads(profile, process, main, cache)
+    _add_tasks(profile, process, cache)
     return profile
 
 
@@ -79,7 +80,7 @@ def merged(profile: Profile, *, keep: frozenset[str] = frozenset({"state", "crea
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
-def _add_threads(profile: Profile, process: Process | None, main: Places) -> None:
+def _add_threads(profile: Profile, process: Process | None, main: Places, cache: FrameCache) -> None:
     known = {thread.ident: thread for thread in threading.enumerate()}
     collects = gc.isenabled()
     gc.disable()
@@ -102,7 +103,7 @@ def _add_threads(profile: Profile, process: Process | None, main: Places) -> Non
             places = main or places
         state = kernels.get(native or 0, ("", ""))[1]
         labels = _labels((), state=_STATES.get(state, state))
-        profile.add(Sample(frames_of(places), labels, process, name), 1)
+        profile.add(Sample(cache.frames(places), labels, process, name), 1)
     for native, (comm, _) in kernels.items():
         if native not in seen and all(thread.native_id != native for thread in known.values()):
             profile.add(Sample((Frame(comm),), (("state", "foreign"),), process, f"{comm} {native}"), 1)
@@ -119,45 +120,69 @@ def _kernel_threads() -> dict[int, tuple[str, str]]:
     return found
 
 
-def frames_of(places: Places) -> tuple[Frame, ...]:
-    """Frames of code and line."""
-    return tuple(Frame(code.co_qualname, code.co_filename, line) for code, line in places)
+class FrameCache:
+    """Frames by code and line, for one snapshot: thousands of tasks are in few places."""
+
+    def __init__(self) -> None:
+        self._frames: dict[tuple[int, int], Frame] = {}
+        self._sites: dict[tuple[int, int], str] = {}
+
+    def frames(self, places: Places) -> tuple[Frame, ...]:
+        """The stack of these places."""
+        frames = self._frames
+        found = []
+        for code, line in places:
+            frame = frames.get((id(code), line))
+            if frame is None:
+                frame = frames[id(code), line] = Frame(code.co_qualname, code.co_filename, line)
+            found.append(frame)
+        return tuple(found)
+
+    def site(self, code: CodeType, lasti: int) -> str:
+        """A place of the ledger, as text."""
+        found = self._sites.get((id(code), lasti))
+        if found is None:
+            at = frame_at(code, lasti)
+            found = self._sites[id(code), lasti] = f"{at.file}:{at.line} {at.name}"
+        return found
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def _add_tasks(profile: Profile, process: Process | None) -> None:
+def _add_tasks(profile: Profile, process: Process | None, cache: FrameCache) -> None:
     tasks = list(all_tasks())
     if len(tasks) > TASKS_MAX:
         profile.notes.append(f"{len(tasks):,} tasks, of which {TASKS_MAX:,} were looked at")
         del tasks[TASKS_MAX:]
-    entries = entries_of_tasks() if tasks else {}
-    running = running_tasks()
+    entries = _entries_of_tasks() if tasks else {}
+    running = _running_tasks()
     now_ns = time.monotonic_ns()
     due_ns = now_ns + _SLICE_NS
     for task in tasks:
         with suppress(RuntimeError, AttributeError):
-            profile.add(of_task(task, entries.get(id(task)), running, now_ns, process), 1)
+            profile.add(_of_task(task, entries.get(id(task)), running, now_ns, process, cache), 1)
         if time.monotonic_ns() >= due_ns:
             time.sleep(0)  # whoever waits for the interpreter has it now
             due_ns = time.monotonic_ns() + _SLICE_NS
 
 
-def of_task(task: Any, entry: Entry | None, running: set[int], now_ns: int, process: Process | None) -> Sample:
-    """One task, with its facts as labels."""
+def _of_task(
+    task: Any, entry: _Noted | None, running: set[int], now_ns: int, process: Process | None, cache: FrameCache
+) -> Sample:
     places, last = await_chain(task.get_coro())
     waiter = getattr(task, "_fut_waiter", None)
     state = "running" if id(task) in running else "waiting" if waiter is not None or last is not None else "ready"
-    facts = {"state": state, "task": task.get_name()}
-    if state == "waiting":
-        facts["awaits"] = _said(waiter if waiter is not None else last)
+    age, created = "", ""
+    labels: Labels = ()
     if entry is not None:
-        facts["age_s"] = f"{(now_ns - entry.since_ns) / 1e9:.3f}"
-        site = entry.site[-1]
-        facts["created"] = f"{site.file}:{site.line} {site.name}"
-    labels = _labels(entry.labels if entry is not None else (), **facts)
-    return Sample(frames_of(places), labels, process, "tasks")
+        since_ns, code, lasti, kept = entry
+        age, created = f"{(now_ns - since_ns) / 1e9:.3f}", cache.site(code, lasti)
+        labels = LEDGER.expand(kept) if kept else ()
+    awaits = _said(waiter if waiter is not None else last) if state == "waiting" else ""
+    facts = (("age_s", age), ("awaits", awaits), ("created", created), ("state", state), ("task", task.get_name()))
+    own: Labels = tuple(pair for pair in facts if pair[1])
+    return Sample(cache.frames(places), tuple(sorted(own + labels)) if labels else own, process, "tasks")
 
 
 def await_chain(coro: Any) -> tuple[Places, Any]:
@@ -234,19 +259,22 @@ def all_tasks() -> Iterator[Any]:
                 yield task
 
 
-def running_tasks() -> set[int]:
-    """Ids of tasks that run at this moment, of all loops."""
+def _running_tasks() -> set[int]:
     module: Any = sys.modules.get("asyncio.tasks")
     return {id(task) for task in list(getattr(module, "_current_tasks", {}).values())}
 
 
-def entries_of_tasks() -> dict[int, Entry]:
-    """Entries of the ledger, by the id of their living task."""
-    found = {}
-    for entry in LEDGER.entries(TASK):
-        task = entry.key() if type(entry.key) is weakref.ReferenceType else None
+_Noted = tuple[int, CodeType, int, Any]
+"""Of an entry of the ledger: since when, where, and its label set as it is kept."""
+
+
+def _entries_of_tasks() -> dict[int, _Noted]:
+    """What the ledger knows of living tasks, by their id."""
+    found: dict[int, _Noted] = {}
+    for token, (code, lasti, key, _, labels) in list(LEDGER.book(TASK).live.items()):
+        task = key() if type(key) is weakref.ReferenceType else None
         if task is not None:
-            found[id(task)] = entry
+            found[id(task)] = (token >> KIND_BITS, code, lasti, labels)
     return found
 
 

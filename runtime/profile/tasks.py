@@ -25,6 +25,11 @@ from runtime.profile.kinds import DESTROYED, GENERATOR, TASK, UNREAD
 from runtime.profile.ledger import LEDGER
 
 _DESTROYED: Final = "Task was destroyed but it is pending!"
+_OWN: Final = asyncio.__file__.removesuffix("__init__.py")
+"""Frames of asyncio itself (`create_task`, `gather`, `TaskGroup`) are not where a task was created."""
+_track: Final = LEDGER.track
+_release: Final = LEDGER.release
+_ref: Final = weakref.ref
 _UNREAD: Final = "Task exception was never retrieved"
 
 
@@ -34,8 +39,6 @@ class LoopBooks:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._before: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
-        self.enter: Callable[..., int] = LEDGER.track
-        self.release: Callable[[int], None] = LEDGER.release
 
     def install(self) -> None:
         """From now on."""
@@ -51,20 +54,16 @@ class LoopBooks:
             self._first = hooks.firstiter
             sys.set_asyncgen_hooks(firstiter=self._iterated, finalizer=hooks.finalizer)
 
-    def _made(
-        self, loop: asyncio.AbstractEventLoop, coro: Generator[Any, None, Any], **more: Any
-    ) -> asyncio.Future[Any]:
+    @staticmethod
+    def _made(loop: asyncio.AbstractEventLoop, coro: Generator[Any, None, Any], **more: Any) -> asyncio.Future[Any]:
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **more)
-        if not task.done():  # it ran to its end at once
+        if not more or not task.done():  # else it ran to its end at once
             caller = sys._getframe(1)
-            while caller.f_back is not None and caller.f_code.co_filename.startswith(_OWN):
+            while caller.f_code.co_filename.startswith(_OWN) and caller.f_back is not None:
                 caller = caller.f_back
-            token = self.enter(TASK, weakref.ref(task), code=caller.f_code, lasti=caller.f_lasti)
-            task.add_done_callback(partial(self._over, token))
+            token = _track(TASK, _ref(task), code=caller.f_code, lasti=caller.f_lasti)
+            task.add_done_callback(partial(_release, token))
         return task
-
-    def _over(self, token: int, task: asyncio.Task[Any]) -> None:
-        self.release(token)
 
     def _iterated(self, generator: Any) -> None:
         self._first(generator)
@@ -96,11 +95,7 @@ class LoopBooks:
 
 def enter_attempt(task: asyncio.Task[Any] | None, owner: Any, code: CodeType) -> int:
     """Enter the task of an attempt, as created by its handler; 0 when there is none."""
-    return 0 if task is None else LEDGER.track(TASK, weakref.ref(task), owner=owner, code=code)
-
-
-_OWN: Final = asyncio.__file__.removesuffix("__init__.py")
-"""Frames of asyncio itself (`create_task`, `gather`, `TaskGroup`) are not where a task was created."""
+    return 0 if task is None else _track(TASK, _ref(task), owner=owner, code=code)
 
 
 def sweep(kind: str) -> int:
