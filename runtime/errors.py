@@ -69,7 +69,7 @@ from actors.protocol.event_errors import (
     SubscriberTooSlow,
     SubscriptionInUse,
 )
-from actors.protocol.profile_errors import ProfileUnavailable
+from actors.protocol.profile_errors import ProfileTooSmall, ProfileUnavailable, ProfileUnreadable
 from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
 __all__ = [
@@ -112,7 +112,9 @@ __all__ = [
     "PayloadError",
     "PayloadTooLarge",
     "PayloadUnreadable",
+    "ProfileTooSmall",
     "ProfileUnavailable",
+    "ProfileUnreadable",
     "ProtocolError",
     "QueryRefused",
     "QueryTooLarge",
