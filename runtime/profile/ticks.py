@@ -1,0 +1,465 @@
+"""The ticks of this process: where its CPU time goes, by SIGPROF on the main thread.
+
+    kernel ── SIGPROF ──► Ticks._tick, at the next bytecode ──► Bucket of this second ──► ring of the last minute
+
+ITIMER_PROF runs on the CPU time of the whole process, so an idle process has no ticks. It is armed for one tick at a
+time, with gaps that are exponentially distributed: what comes at regular times is seen like anything else. The handler
+runs on the main thread inside whatever was interrupted, so it finds its labels (a context variable) and its task
+without a search. A tick is never weighted by its number, but by clocks:
+
+- the main thread's own clock, since the tick before, is the weight of where the main thread is now;
+- what the other threads used (clock of the process less that) is given to each whose own clock moved, at the place
+  where it is; they are looked at only then (`sys._current_frames`, with the collector off: CPython #106883);
+- what no Python thread used, such as a native pool, or a thread that ended, is `NATIVE`;
+- what the handler itself used is `SELF`.
+
+So the sum is the CPU time of the process, to the nanosecond. A time in one long C call has no ticks of its own, and all
+of it is the weight of the line that called it.
+
+States: off -> on (armed) -> off; suspended around a fork, and before an `exec`. A tick's record is a row of a bucket, a
+second long: code objects and offsets, for `rendering` to put into words when somebody looks.
+
+Invariants: while the timer is armed the signal has our handler, which never raises, takes no lock and does no I/O;
+    before the handler goes, the timer is off and what is pending was thrown away; a forked child is off.
+    What it costs is measured by its own clock: over `BUDGET` the rate is halved, and that is said.
+Concurrency: `start`, `stop` and ticks on the main thread; any thread may read buckets that are closed.
+Known limits: interval timers survive `exec`, so `os.execv` and `os.execve` are wrapped while it is on; a C library that
+    replaces the process by itself is not seen. Who sets the default action for SIGPROF while it is on ends the process.
+    C libraries that cannot stand interrupted system calls: `NodeType(profile_signal=False)`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import math
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from time import clock_gettime_ns, monotonic_ns, process_time_ns, pthread_getcpuclockid, thread_time_ns
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from runtime.profile.labels import LABELS, THREADS, Labels, LabelSets, expand
+from runtime.profile.parents import PoolWork, chain_above
+
+HZ: Final = 19.0
+"""Always on. A prime, and no divisor of usual intervals."""
+CAPTURE_HZ: Final = 99.0
+HZ_MAX: Final = 1_000.0
+RING_S: Final = 60
+BUCKET_NS: Final = 1_000_000_000
+BUDGET: Final = 0.01
+"""Part of the CPU time of the process that ticks may take at `HZ`; `CAPTURE_BUDGET` above."""
+CAPTURE_BUDGET: Final = 0.03
+DEPTH_MAX: Final = 192
+ROWS_MAX: Final = 8_192
+"""In the ring: at most about 8 MB, at 1 KB for a stack of 40 frames."""
+BUCKET_ROWS_MAX: Final = 4_096
+_REST_NS: Final = 50_000
+"""Other threads are looked at when they used at least this."""
+_GAP_S_MIN: Final = 0.0005
+_JUDGED_NS: Final = 1_000_000_000
+"""CPU time between two looks at the budget."""
+_RATE_TICKS: Final = 32
+_GENERATION: Final = 30
+_STALE_NS: Final = 1_000_000_000
+_CATCHES_UP: Final = 4.0
+_HAS_GIL: Final = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+NATIVE: Final = "<native threads>"
+SELF: Final = "<profiler>"
+CROWDED: Final = "<too many stacks>"
+Places = tuple[CodeType | str, ...]
+
+
+class Row:
+    """Weight of one stack, innermost frame first: code objects, or text, and offsets of instructions."""
+
+    __slots__ = ("labels", "ns", "offsets", "places", "seen", "thread")
+
+    def __init__(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str) -> None:
+        self.places, self.offsets, self.labels, self.thread = places, offsets, labels, thread
+        self.ns = self.seen = 0
+
+
+class Bucket:
+    """A second of ticks. Closed when `ended_ns` is set; times are monotonic."""
+
+    __slots__ = ("begun_ns", "ended_ns", "rows")
+
+    def __init__(self, begun_ns: int) -> None:
+        self.begun_ns, self.ended_ns = begun_ns, 0
+        self.rows: dict[Any, Row] = {}
+
+
+class Ticks:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.label_sets = LabelSets()
+        self.on = self.lost = False
+        self.count = self.errors = self.halved = self.total_ns = self.self_ns = 0
+        self.ring: deque[Bucket] = deque(maxlen=RING_S + 1)
+        self.open = Bucket(0)
+        self._rates: dict[object, float] = {}
+        self._slow = self._catch_up = 1.0
+        self._busy_ns = 0
+        self._suspended = 0
+        self._rows = 0
+        self._seed = (os.getpid() << 20 ^ monotonic_ns()) & 0xFFFFFFFFFFFFFFFF
+        self._hooked = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._main_ns = self._process_ns = self._rest_ns = 0
+        self._clocks: dict[int, int] = {}
+        self._judged = (0, 0)
+        self._rated = (0, 0)
+        self._generation = 0
+
+    # --- on and off -----------------------------------------------------------------------------------------------
+
+    @property
+    def hz(self) -> float:
+        """Ticks in a second of CPU time, as they are now."""
+        return max(self._rates.values(), default=0.0) / self._slow
+
+    def start(self, who: object, hz: float = HZ) -> bool:
+        """Have ticks; of several who want them, the fastest decides. On the main thread.
+
+        Args:
+            who: For `stop`; again with the same changes the rate.
+            hz: In a second of CPU time.
+
+        Returns:
+            False where somebody else has the signal or the timer, or there is none.
+        """
+        if not self.on and not self._take():
+            return False
+        self._rates[who] = min(max(hz, 1.0), HZ_MAX)
+        if not self.on:
+            self.on = True
+            self._begin()
+        else:
+            self.cut()
+        self._arm()
+        return True
+
+    def stop(self, who: object) -> None:
+        """Have none for this one any more. On the main thread; again is harmless."""
+        if who not in self._rates:
+            return
+        self.cut()
+        del self._rates[who]
+        if self._rates:
+            return
+        self.on = False
+        self._release()
+
+    def cut(self) -> None:
+        """Take a last tick of the bucket here and now, and close it. On the main thread."""
+        if self.on:
+            self._guarded(sys._getframe(1))
+        self._close(monotonic_ns())
+
+    def check(self) -> None:
+        """See that all is in order, and `cut`: user code may have taken the timer off, which is armed again, or taken
+        the signal, which is then its own. On the main thread."""
+        if self.on and not self._suspended:
+            if signal.getsignal(signal.SIGPROF) != self._tick:
+                self.lost = True
+                self.on = False
+                self._rates.clear()
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                _unwrap_exec()
+            elif not signal.getitimer(signal.ITIMER_PROF)[0]:
+                self._arm()
+        self.cut()
+
+    def forget(self, who: object) -> None:
+        """As `stop`, by another thread, where the main thread does not come to it: the handler stays."""
+        self._rates.pop(who, None)
+        if not self._rates:
+            self.on = False
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def _take(self) -> bool:
+        if not hasattr(signal, "ITIMER_PROF") or threading.current_thread() is not threading.main_thread():
+            return False
+        if signal.getsignal(signal.SIGPROF) not in (signal.SIG_DFL, self._tick):
+            return False
+        if signal.getitimer(signal.ITIMER_PROF)[0]:
+            return False
+        signal.signal(signal.SIGPROF, self._tick)
+        signal.siginterrupt(signal.SIGPROF, False)
+        if not self._hooked:
+            self._hooked = True
+            os.register_at_fork(
+                before=self._suspend, after_in_parent=self._resume, after_in_child=self._forked
+            )  # none of them does anything while it is off
+            atexit.register(self._exit)
+        _wrap_exec(self)
+        return True
+
+    def _release(self) -> None:
+        """First no more signals, then throw away what is pending, then the default action."""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if signal.getsignal(signal.SIGPROF) == self._tick:
+            signal.signal(signal.SIGPROF, signal.SIG_IGN)
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        _unwrap_exec()
+
+    def _begin(self) -> None:
+        self._reset()
+        self._clocks = {clock: clock_gettime_ns(clock) for clock in map(_clock, self._others()) if clock}
+        self._main_ns, self._process_ns = thread_time_ns(), process_time_ns()
+        self._judged = self._rated = (self._process_ns, 0)
+        self.open = Bucket(monotonic_ns())
+
+    def _exit(self) -> None:
+        for who in list(self._rates):
+            with suppress(Exception):
+                self.stop(who)
+
+    # --- fork and exec --------------------------------------------------------------------------------------------
+
+    def _suspend(self) -> None:
+        """By any thread: no ticks from here to `_resume`."""
+        if self.on:
+            self._suspended += 1
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def _resume(self) -> None:
+        if self._suspended:
+            self._suspended -= 1
+            if self.on and not self._suspended:
+                self._arm()
+
+    def _forked(self) -> None:
+        """In the child, which has the handler and no timer."""
+        was_on, self.on, self._suspended, self._busy_ns = self.on, False, 0, 0
+        self._rates.clear()
+        self.ring.clear()
+        self.open = Bucket(0)
+        self._rows = 0
+        if was_on and threading.current_thread() is threading.main_thread():
+            with suppress(OSError, ValueError):
+                self._release()
+
+    # --- the tick -------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """For the next tick: a gap of an exponential distribution."""
+        self._seed = seed = (self._seed * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
+        gap_s = -math.log(1.0 - (seed >> 11) / 9007199254740992.0) / (self.hz * self._catch_up)
+        signal.setitimer(signal.ITIMER_PROF, max(gap_s, _GAP_S_MIN))
+        if self._suspended:  # by another thread, just now
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def _tick(self, signum: int, frame: FrameType | None) -> None:
+        """SIGPROF. Lets nothing out but what other handlers raise to end the interrupted code."""
+        try:
+            if self.on and not self._suspended:
+                self._arm()
+                self._guarded(frame)
+        except Exception:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
+            self.errors += 1
+
+    def _guarded(self, frame: FrameType | None) -> None:
+        now_ns = monotonic_ns()
+        if self._busy_ns and now_ns - self._busy_ns < _STALE_NS:
+            return
+        self._busy_ns = now_ns
+        try:
+            self._sample(frame, now_ns)
+        finally:
+            self._busy_ns = 0
+
+    def _sample(self, frame: FrameType | None, now_ns: int) -> None:
+        main_ns, process_ns = thread_time_ns(), process_time_ns()
+        if now_ns - self.open.begun_ns >= BUCKET_NS:
+            self._close(now_ns)
+        used_ns = main_ns - self._main_ns
+        self._rest_ns += process_ns - self._process_ns - used_ns
+        places, offsets = walk(frame)
+        places, offsets = chain_above(places, offsets)
+        self._add(places, offsets, expand(LABELS.get()), "main", used_ns)
+        if self._rest_ns > _REST_NS:
+            self._rest_ns = min(self._rest_ns - self._look_at_others(), 0)
+        end_ns = thread_time_ns()
+        cost_ns = end_ns - main_ns
+        self._add((SELF,), (-1,), (), "main", cost_ns)
+        self._main_ns, self._process_ns = end_ns, process_ns + cost_ns
+        self.count += 1
+        self.self_ns += cost_ns
+        if process_ns - self._judged[0] >= _JUDGED_NS:
+            self._judge(process_ns)
+        if self.count - self._rated[1] >= _RATE_TICKS:
+            self._keep_pace(process_ns)
+
+    def _look_at_others(self) -> int:
+        """Give what the other threads used to those whose clocks moved. Returns how much that is."""
+        given, clocks = 0, {}
+        for thread, frame in self._others().items():
+            clock = _clock(thread)
+            if not clock:
+                continue
+            at_ns = clocks[clock] = clock_gettime_ns(clock)
+            used_ns = at_ns - self._clocks.get(clock, 0)
+            if used_ns > 0:
+                given += used_ns
+                places, offsets = walk(frame)
+                found = THREADS.by_thread.get(thread) or PoolWork.labels_in(frame)
+                self._add(places, offsets, expand(found), _name(thread), used_ns)
+        self._clocks = clocks
+        if self._rest_ns > given:
+            self._add((NATIVE,), (-1,), (), "native", self._rest_ns - given)
+        return given
+
+    @staticmethod
+    def _others() -> dict[int, FrameType]:
+        """The frames of the other threads."""
+        if not _HAS_GIL:
+            return {}
+        collects = gc.isenabled()
+        if collects:
+            gc.disable()
+        frames = sys._current_frames()
+        if collects:
+            gc.enable()
+        frames.pop(threading.main_thread().ident or 0, None)
+        return frames
+
+    def _add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> None:
+        rows = self.open.rows
+        if labels:
+            labels = self.label_sets.keep(labels)
+        key = (thread, labels, hash((*map(id, places), *offsets)))
+        row = rows.get(key)
+        if row is None:
+            if len(rows) >= BUCKET_ROWS_MAX:
+                places, offsets, key = (CROWDED,), (-1,), (thread, labels, 0)
+                row = rows.get(key)
+            if row is None:
+                row = rows[key] = Row(places, offsets, labels, thread)
+        row.ns += ns
+        row.seen += 1
+        self.total_ns += ns
+
+    def _close(self, now_ns: int) -> None:
+        """Put the bucket into the ring, and begin another."""
+        bucket = self.open
+        if bucket.rows:
+            bucket.ended_ns = now_ns
+            ring = self.ring
+            if len(ring) == ring.maxlen:
+                self._rows -= len(ring[0].rows)
+            ring.append(bucket)
+            self._rows += len(bucket.rows)
+            while self._rows > ROWS_MAX and len(ring) > 1:
+                self._rows -= len(ring.popleft().rows)
+        self.open = Bucket(now_ns)
+        self._generation += 1
+        if self._generation % _GENERATION == 0:
+            self.label_sets.age()
+
+    # --- rate -----------------------------------------------------------------------------------------------------
+
+    def _judge(self, process_ns: int) -> None:
+        """Halve the rate where ticks cost too much; double it again where they cost little."""
+        began_ns, cost_ns = self._judged
+        part = (self.self_ns - cost_ns) / (process_ns - began_ns)
+        most = CAPTURE_BUDGET if max(self._rates.values(), default=0.0) > HZ else BUDGET
+        if part > most:
+            self._slow = min(self._slow * 2.0, 64.0)
+            self.halved += 1
+        elif self._slow > 1.0 and part < most / 4:
+            self._slow /= 2.0
+        self._judged = (process_ns, self.self_ns)
+
+    def _keep_pace(self, process_ns: int) -> None:
+        """The kernel rounds gaps up to its own tick, and ticks within one become one: ask for more, where it lags."""
+        began_ns, before = self._rated
+        rate = (self.count - before) * 1e9 / max(process_ns - began_ns, 1)
+        if rate < 0.95 * self.hz:
+            self._catch_up = min(self._catch_up * 1.2, _CATCHES_UP)
+        elif rate > 1.05 * self.hz:
+            self._catch_up = max(self._catch_up / 1.2, 1.0)
+        self._rated = (process_ns, self.count)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def closed(self, since_ns: int) -> list[Bucket]:
+        """Buckets that began at this monotonic time or later, and get no more."""
+        for _ in range(8):
+            with suppress(RuntimeError):  # the main thread just put another in
+                return [bucket for bucket in list(self.ring) if bucket.begun_ns >= since_ns]
+        return []
+
+
+def walk(frame: FrameType | None) -> tuple[Places, tuple[int, ...]]:
+    """Codes and offsets of a stack, the innermost frame first."""
+    places: list[CodeType | str] = []
+    offsets: list[int] = []
+    left = DEPTH_MAX
+    while frame is not None and left:
+        places.append(frame.f_code)
+        offsets.append(frame.f_lasti)
+        frame = frame.f_back
+        left -= 1
+    return tuple(places), tuple(offsets)
+
+
+def _clock(thread: int) -> int:
+    """Number of a live thread's CPU clock; 0 where there is none. Its identifier must come from `_current_frames`."""
+    try:
+        return pthread_getcpuclockid(thread)
+    except (OSError, NameError):
+        return 0
+
+
+def _name(thread: int) -> str:
+    found = threading._active.get(thread)  # type: ignore[attr-defined]  # `enumerate` takes a lock
+    return str(found.name) if found is not None else "foreign"
+
+
+class _Exec:
+    """The functions that `os` had before they were wrapped."""
+
+    def __init__(self) -> None:
+        self.real: dict[str, Callable[..., Any]] = {}
+
+
+# global: of this process, as its signal handlers are
+_EXEC: Final = _Exec()
+# global: as above
+TICKS: Final = Ticks()
+
+
+def _wrap_exec(ticks: Ticks) -> None:
+    """Disarm before `exec`, whose program would be ended by the next tick; go on where it fails."""
+    for name in ("execv", "execve"):
+        if name in _EXEC.real:
+            continue
+        real = _EXEC.real[name] = getattr(os, name)
+
+        def wrapped(*args: Any, _real: Callable[..., Any] = real, **kwargs: Any) -> Any:
+            ticks._suspend()
+            try:
+                return _real(*args, **kwargs)
+            finally:
+                ticks._resume()
+
+        wrapped.__name__ = wrapped.__qualname__ = name
+        setattr(os, name, wrapped)
+
+
+def _unwrap_exec() -> None:
+    for name, real in _EXEC.real.items():
+        setattr(os, name, real)
+    _EXEC.real.clear()

@@ -1,0 +1,235 @@
+"""What waits here, weighted by time: some looks a second at the suspended tasks of a loop, or at the main thread.
+
+A look takes at most `TASKS_MAX` tasks, evenly out of all of them from a random place, and scales their weights, so
+the sum stays right: 100 tasks that wait for 10 s are 1,000 s. It is done in slices of `SLICE` tasks with other work of the
+loop in between, so that nobody waits for it. A task's weight is the time since the look before; its stack is where it
+is suspended, with the tasks that wait for it above; its labels come from its context.
+
+A process without a loop is looked at by a thread: the main thread's weight is the time in which its CPU clock stood
+still. There labels are those that its worker told `ThreadLabels`.
+
+Concurrency: a look at tasks runs in their loop's thread; `start`, `stop` and `take` in any.
+Known limits: a task that began after the look before counts as if it had waited since. asyncio's sets of tasks are
+    private: where they are missing, `asyncio.all_tasks` is asked, which takes 0.4 us a task.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from runtime.profile.labels import LABELS, THREADS, LabelSets, expand
+from runtime.profile.parents import above, chain_of, context_of
+from runtime.profile.pressure import LoopLag
+from runtime.profile.ticks import BUCKET_ROWS_MAX, CROWDED, RING_S, Bucket, Row, walk
+
+if TYPE_CHECKING:
+    import asyncio
+
+AWAIT_HZ: Final = 10.0
+ALWAYS_HZ: Final = 1.0
+TASKS_MAX: Final = 256
+SLICE: Final = 32
+RUNNABLE: Final = "<ready>"
+"""Innermost frame of a task that waits for nothing but its turn."""
+
+
+class Waits:
+    """See the module.
+
+    Args:
+        loop: The loop; None: the one that this process works in, and without one the main thread.
+        hz: Looks in a second.
+        keeps: Keep the last minute in seconds, for `ring`.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None, hz: float, keeps: bool = False) -> None:
+        self.loop = loop or HERE_WAITS.loop
+        self.hz = hz
+        self.looks = 0
+        self.lag = LoopLag()
+        self.label_sets = LabelSets()
+        self._on = False
+        self._open = Bucket(time.monotonic_ns())
+        self._kept: deque[Bucket] | None = deque(maxlen=RING_S + 1) if keeps else None
+        self._handle: Any = None
+        self._last_ns = self._due_ns = self._cpu_ns = 0
+
+    # --- on and off -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._on = True
+        self._last_ns = time.monotonic_ns()
+        if self.loop is None:
+            self._cpu_ns = _cpu_ns()
+            threading.Thread(target=self._by_thread, name="mainspring-waits", daemon=True).start()
+        else:
+            self._call(self._plan)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._on = False
+        if self.loop is not None:
+            self._call(self._cancel)
+
+    def take(self) -> Bucket:
+        """What was seen since the last time."""
+        found, self._open = self._open, Bucket(time.monotonic_ns())
+        found.ended_ns = self._open.begun_ns
+        return found
+
+    def ring(self) -> list[Bucket]:
+        """The last minute, where it is kept."""
+        return [] if self._kept is None else [*self._kept, self.take_copy()]
+
+    def take_copy(self) -> Bucket:
+        """What was seen since the last second ended, and stays."""
+        copy = Bucket(self._open.begun_ns)
+        copy.rows, copy.ended_ns = dict(self._open.rows), time.monotonic_ns()
+        return copy
+
+    def notes(self) -> list[str]:
+        """What whoever reads it must know."""
+        said = [f"{self.looks} looks at what waits"]
+        if self.looks and self.loop is not None:
+            late_ms = self.lag.quantile_ns(0.99) / 1e6
+            said.append(f"its loop came late by {late_ms:.1f} ms at the 99th percentile")
+        if self.label_sets.overflowed:
+            said.append(f"{self.label_sets.overflowed} waits had more label sets than are kept apart; they are 'other'")
+        return said
+
+    def _call(self, call: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            if self.loop is not None:
+                self.loop.call_soon_threadsafe(call)
+
+    # --- a loop ---------------------------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        if self._on and self.loop is not None:
+            self._due_ns = time.monotonic_ns() + int(1e9 / self.hz)
+            self._handle = self.loop.call_later(1.0 / self.hz, self._look)
+
+    def _cancel(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _look(self) -> None:
+        now_ns = time.monotonic_ns()
+        elapsed_ns, self._last_ns = now_ns - self._last_ns, now_ns
+        self.lag.add(now_ns - self._due_ns)
+        self.looks += 1
+        if self._kept is not None and self._open.rows:
+            self._kept.append(self.take())
+        if self.looks % (RING_S // 2) == 0:
+            self.label_sets.age()
+        try:
+            tasks = _tasks(self.loop)
+            every = max(len(tasks) / TASKS_MAX, 1.0)
+            first = (now_ns % 1_009) / 1_009 * every
+            chosen = [tasks[int(first + at * every)] for at in range(int((len(tasks) - first) / every + 0.999999))]
+            self._slice(chosen, int(elapsed_ns * every))
+        finally:
+            self._plan()
+
+    def _slice(self, tasks: list[Any], weight_ns: int) -> None:
+        for found in tasks[:SLICE]:
+            task = found() if isinstance(found, weakref.ref) else found
+            if task is not None and not task.done() and task.get_loop() is self.loop:
+                with suppress(Exception):  # private attributes: see `parents`
+                    self._add_task(task, weight_ns)
+        if len(tasks) > SLICE and self.loop is not None:
+            self.loop.call_soon(self._slice, tasks[SLICE:], weight_ns)
+
+    def _add_task(self, task: Any, weight_ns: int) -> None:
+        places, offsets = chain_of(task.get_coro())
+        places.reverse()
+        offsets.reverse()
+        if getattr(task, "_fut_waiter", self) is None:
+            places.insert(0, RUNNABLE)
+            offsets.insert(0, -1)
+        found, at = above(task)
+        context = context_of(task)
+        labels = None if context is None else context.get(LABELS)
+        self._add((*places, *found), (*offsets, *at), labels, "main", weight_ns)
+
+    # --- a thread -------------------------------------------------------------------------------------------------
+
+    def _by_thread(self) -> None:
+        main = threading.main_thread().ident or 0
+        while self._on:
+            time.sleep(1.0 / self.hz)
+            now_ns, cpu_ns = time.monotonic_ns(), _cpu_ns()
+            waited_ns = now_ns - self._last_ns - (cpu_ns - self._cpu_ns)
+            self._last_ns, self._cpu_ns = now_ns, cpu_ns
+            self.looks += 1
+            frame = sys._current_frames().get(main)
+            if frame is not None and waited_ns > 0:
+                self._add(*walk(frame), THREADS.by_thread.get(main), "main", waited_ns)
+
+    def _add(self, places: tuple[Any, ...], offsets: tuple[int, ...], found: Any, thread: str, weight_ns: int) -> None:
+        rows = self._open.rows
+        labels = self.label_sets.keep(expand(found)) if found else ()
+        key: Any = (thread, labels, hash((*map(id, places), *offsets)))
+        row = rows.get(key)
+        if row is None:
+            if len(rows) >= BUCKET_ROWS_MAX:
+                places, offsets, key = (CROWDED,), (-1,), (thread, labels, 0)
+            row = rows.setdefault(key, Row(places, offsets, labels, thread))
+        row.ns += weight_ns
+        row.seen += 1
+
+
+class HereWaits:
+    """The loop that this process works in, and what is always on there."""
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.always: Waits | None = None
+
+    @property
+    def hz(self) -> float:
+        """Of what is always on."""
+        return self.always.hz if self.always is not None else 0.0
+
+    @property
+    def lag(self) -> LoopLag | None:
+        """How late timers of the loop came in the last minutes; None where nobody looks."""
+        return self.always.lag if self.always is not None else None
+
+    def begin(self, loop: asyncio.AbstractEventLoop, *, always: bool = True) -> None:
+        """This process works in that loop."""
+        self.loop = loop
+        if always:
+            self.always = Waits(loop, ALWAYS_HZ, keeps=True)
+            self.always.start()
+
+    def ring(self) -> list[Bucket]:
+        """The last minute of what is always on."""
+        return [] if self.always is None else self.always.ring()
+
+
+def _cpu_ns() -> int:
+    """The main thread's CPU clock."""
+    ident = threading.main_thread().ident
+    return time.clock_gettime_ns(time.pthread_getcpuclockid(ident)) if ident is not None else 0
+
+
+def _tasks(loop: Any) -> list[Any]:
+    """All tasks, as weak references where they are kept so; done ones and those of other loops may be among them."""
+    asyncio = sys.modules["asyncio"]
+    for name in ("_scheduled_tasks", "_all_tasks"):  # of 3.12 and 3.13; of 3.11
+        kept = getattr(getattr(asyncio.tasks, name, None), "data", None)
+        if kept is not None:
+            return [*kept, *getattr(asyncio.tasks, "_eager_tasks", ())]
+    return list(asyncio.all_tasks(loop))
+
+
+# global: of this process, as its loop is
+HERE_WAITS: Final = HereWaits()
