@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable
+from importlib import import_module
 from typing import Any, Final
 
 from actors.protocol.errors import CallerError
@@ -179,6 +180,34 @@ def flight(where: Any = None, seconds: float = FLIGHT_S, *, pids: Collection[int
     """
     answers = ask(state_dir_of(where), "flight", only=_set(pids), back_s=seconds)
     return merged_answers(answers, Profile(CPU, NANOSECONDS))
+
+
+def leaks(
+    where: Any = None,
+    *,
+    seconds: float | None = None,
+    prove: bool = True,
+    min_grade: str = "info",
+    pids: Collection[int] | None = None,
+) -> Any:
+    """What is held though nothing can finish or release it, in all processes; see `runtime.profile.leaks.survey`.
+
+    Args:
+        where: See the module.
+        seconds: How long growth is looked at; None: as long as it takes to tell it.
+        prove: Whether it is searched what nobody can reach any more, in a fork of each process.
+        min_grade: "leak", "suspect" or "info": what is less is left out.
+        pids: Only of these processes.
+
+    Returns:
+        A `runtime.profile.leaks.Report`: findings, the worst first, and notes.
+
+    Raises:
+        ProfileUnavailable: No process of this folder can be seen. StateFolderError: it is no state folder.
+    """
+    more = {} if seconds is None else {"seconds": seconds}
+    survey = import_module("runtime.profile.leaks").survey
+    return survey(state_dir_of(where), prove=prove, min_grade=min_grade, pids=_set(pids), **more)
 
 
 # --- answers as one profile -------------------------------------------------------------------------------------------

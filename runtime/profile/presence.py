@@ -58,6 +58,7 @@ ANSWERS: Final = {
     "await": "runtime.profile.sampler:answer_await",
     "leaks": "runtime.profile.leaks:answer",
     "prove": "runtime.profile.proof:answer",
+    "flight": "runtime.profile.sampler:answer_flight",
     "held": "runtime.profile.holdings:answer",
     "tree": "runtime.profile.graph_here:answer",
 }

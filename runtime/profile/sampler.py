@@ -228,9 +228,9 @@ def answer_await(request: Request) -> bytes | None:
 
 
 def answer_flight(request: Request) -> bytes:
-    """The last minute; options `seconds` and `kind`."""
+    """The last minute; options `back_s` and `kind`."""
     options = request.options
-    return flight(float(options.get("seconds", RING_S)), request.process, options.get("kind", CPU)).to_json()
+    return flight(float(options.get("back_s", RING_S)), request.process, options.get("kind", CPU)).to_json()
 
 
 def _newest(whole: Profile, found: Profile) -> Profile:
