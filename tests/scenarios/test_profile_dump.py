@@ -123,3 +123,36 @@ def test_a_worker_that_is_killed_leaves_no_slot(state_dir: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         until(lambda: "worker 2 [cpu]" in titles(rt), "another worker")
         assert titles(rt) == ["engine", "face", "spawner", "worker 2 [cpu]"]
+
+
+def test_the_engine_shows_what_it_counts(state_dir: Path, tmp_path: Path) -> None:
+    """Runs and leases, also from a worker that does not answer; and who is between them by a title of its own."""
+    path, gate = tmp_path / "runs", tmp_path / "gate"
+    with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)]) as rt:
+        handles = [rt.submit(handlers.spin_until, str(path), str(gate)) for _ in range(3)]
+        await_lines(path, 1)
+
+        def engine() -> dict[str, list[int]]:
+            answers = ask(rt.state_dir, "count", timeout=PATIENCE_S)
+            (found,) = [orjson.loads(content) for process, content in answers.rows if process.role == "engine"]
+            return dict(found)
+
+        assert engine()["run"][0] == 3
+        assert engine()["lease"][0] >= 1
+        answers = ask(rt.state_dir, "count", timeout=PATIENCE_S)
+        (face,) = [orjson.loads(content) for process, content in answers.rows if process.role == "face"]
+        assert face["run"][0] == 3
+        gate.touch()
+        assert [handle.result(timeout=PATIENCE_S) for handle in handles] == ["done"] * 3
+        until(lambda: engine()["run"][0] == 0 and engine()["lease"][0] == 0, "all to be over")
+
+
+def test_two_runtimes_of_one_program_have_a_page_each(tmp_path: Path) -> None:
+    with Runtime(tmp_path / "one", node_types=[NodeType("a", workers=1)]) as one:
+        with Runtime(tmp_path / "two", node_types=[NodeType("b", workers=1)]) as two:
+            until(lambda: len(titles(one)) == len(titles(two)) == 4, "all processes to have a slot")
+            assert "worker 1 [a]" in titles(one)
+            assert "worker 1 [b]" in titles(two)
+            assert len(ask(two.state_dir, "count", timeout=PATIENCE_S).rows) == 4
+        assert page_of_folder(tmp_path / "two") is None
+        assert len(ask(one.state_dir, "count", timeout=PATIENCE_S).rows) == 4
