@@ -64,7 +64,7 @@ class Window(NamedTuple):
     """One look. Times are monotonic (ns); `oldest_ns` and `head_ns` are since when they live, 0: not known."""
 
     at_ns: int
-    count: int
+    number: int
     oldest_ns: int = 0
     head_ns: int = 0
 
@@ -123,7 +123,7 @@ class Finding(NamedTuple):
 
     grade: str
     kind: str
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple's method that nobody asks a finding for
     slope_per_min: float
     oldest_s: float
     signature: str
@@ -205,13 +205,13 @@ class Series:
         last = windows[-1]
         enough = len(windows) >= WINDOWS_MIN
         seconds = [(window.at_ns - windows[0].at_ns) / 1e9 for window in windows]
-        slope = theil_sen(seconds, [float(window.count) for window in windows])
+        slope = theil_sen(seconds, [float(window.number) for window in windows])
         stays = False
-        if enough and last.count and all(window.oldest_ns for window in windows):
+        if enough and last.number and all(window.oldest_ns for window in windows):
             ages = [(window.at_ns - window.head_ns) / 1e9 for window in windows]
             stays = theil_sen(seconds, ages).value >= STAYS_SLOPE
-        many = last.count > max(MANY, TIMES_WARM * self.warm)
-        old = bool(last.count and last.oldest_ns) and last.at_ns - last.oldest_ns > self.ttl_ns
+        many = last.number > max(MANY, TIMES_WARM * self.warm)
+        old = bool(last.number and last.oldest_ns) and last.at_ns - last.oldest_ns > self.ttl_ns
         return Facts(enough and slope.low > 0, stays, many, old, slope)
 
 

@@ -1,0 +1,94 @@
+"""Rows 2 to 4 of the ledger, where asyncio only prints: coroutines that nobody awaited, tasks that were collected while
+they waited, exceptions that nobody took.
+
+`install` is for a process whose loops this package does not make: a program, a test. What an interpreter does with a
+coroutine that nobody awaited is a function of `warnings`, which it looks up each time, so filters do not matter; what
+loops say goes to the logger "asyncio". Where the interpreter has no such function, the warning is not counted
+(`unawaited_seen`), and the rest works.
+
+Concurrency: installed and removed by one thread; hooks run in whichever thread collects. They raise nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, Final
+
+from runtime.profile.kinds import DESTROYED, UNAWAITED, UNREAD
+from runtime.profile.ledger import LEDGER
+from runtime.profile.model import Frame
+
+KEPT_MAX: Final = 1_000
+_HOOK: Final = "_warn_unawaited_coroutine"
+_SAID: Final = {
+    "Task was destroyed but it is pending!": DESTROYED,
+    "Task exception was never retrieved": UNREAD,
+    "Future exception was never retrieved": UNREAD,
+}
+_CORO: Final = re.compile(r"name='([^']*)' coro=<(\S+?)\(\).*? at ([^>]*?):(\d+)>")
+
+
+class Event(tuple[str, str, tuple[Frame, ...]]):
+    """Kind, name, and where the coroutine is defined or stands."""
+
+    __slots__ = ()
+
+
+class EventHooks(logging.Handler):
+    """Notes what happens between `install` and `remove`.
+
+    Args:
+        enter: Whether coroutines that nobody awaited are entered in the ledger, too.
+    """
+
+    def __init__(self, enter: bool = False) -> None:
+        super().__init__(logging.ERROR)
+        self.events: list[Event] = []
+        self._enter = enter
+        self._before: Callable[[Any], None] | None = None
+        self.unawaited_seen = False
+
+    def install(self) -> None:
+        """From now on."""
+        self._before = getattr(warnings, _HOOK, None)
+        if self._before is not None:
+            setattr(warnings, _HOOK, self._unawaited)
+            self.unawaited_seen = True
+        logging.getLogger("asyncio").addHandler(self)
+
+    def remove(self) -> None:
+        """No more. Again is harmless; a hook that somebody put before this one stays, and passes on."""
+        if self._before is not None and getattr(warnings, _HOOK, None) == self._unawaited:
+            setattr(warnings, _HOOK, self._before)
+        logging.getLogger("asyncio").removeHandler(self)
+
+    def _unawaited(self, coro: Any) -> None:
+        try:
+            code: CodeType = coro.cr_code
+            self._note(UNAWAITED, coro.__qualname__, Frame(code.co_qualname, code.co_filename, code.co_firstlineno))
+            if self._enter:
+                LEDGER.note(UNAWAITED, coro.__qualname__, code)
+        except Exception:  # noqa: S110, BLE001, RUF100 - it runs within a collection
+            pass
+        if self._before is not None:
+            self._before(coro)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """What a loop says. Called by the logger."""
+        try:
+            text = record.getMessage()
+            kind = _SAID.get(text.partition("\n")[0])
+            if kind is not None:
+                found = _CORO.search(text)
+                name, code, file, line = found.groups() if found else (text.partition("\n")[2][:100], "", "", "0")
+                self._note(kind, name, Frame(code or "task", file, int(line)))
+        except Exception:  # noqa: S110, BLE001, RUF100 - it runs within a collection
+            pass
+
+    def _note(self, kind: str, name: str, frame: Frame) -> None:
+        if len(self.events) < KEPT_MAX:
+            self.events.append(Event((kind, name, (frame,))))

@@ -1,0 +1,345 @@
+"""Leaks of this process: what is there (`detectors`, `machine`), looked at several times, and graded (`grading`).
+
+An `Investigation` looks, as often as it is told; a proof that nobody can reach a task (`proof`) is asked for at the
+beginning and, a second later at least, at the end, and counts if it says the same twice: what was about to be woken
+looks like a leak once. `answer` does that when all processes are asked; `survey` asks them.
+
+How many there were when a process was warm need not have been noted: it is how many of those that live now were born
+within its first `WARM_NS`.
+
+Known limits: signatures beyond `SIGNATURES_MAX` are graded together.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from runtime.profile.control import ask
+from runtime.profile.detectors import BooksLook, Seen
+from runtime.profile.grading import (
+    EXEMPLARS,
+    GRADES,
+    INFO,
+    LEAK,
+    Facts,
+    Finding,
+    Series,
+    Signature,
+    at_least,
+    order,
+)
+from runtime.profile.kinds import BOOKS
+from runtime.profile.ledger import LEDGER
+from runtime.profile.machine import MachineLook
+from runtime.profile.model import Frame, Labels, Process
+from runtime.profile.presence import Request
+
+SECONDS: Final = 5.0
+"""Of a look at growth; the windows of RabbitMQ's `maybe_stuck`."""
+WINDOW_S: Final = 0.5
+WARM_NS: Final = 10_000_000_000
+SIGNATURES_MAX: Final = 4_096
+_TENANTS: Final = 10
+_PROVE: Final = "runtime.profile.proof:prove"
+_AGAIN_S: Final = 1.0
+_FINDINGS_MAX: Final = 2_000
+_SUGGESTIONS: Final = {
+    "task": "let what it waits for be set on every path, give the wait a timeout, or cancel the task; if it shall live "
+    "as long as its process, say so (daemon)",
+    "destroyed": "keep a reference to the task until it is done, or use a TaskGroup",
+    "unawaited": "await the call, or hand it to a TaskGroup",
+    "unread": "await the task, or look at its exception in a done callback",
+    "generator": "close it (`async with aclosing(...)`), or iterate it to its end",
+    "thread": "end its function, and join it",
+    "executor": "shut the executor down before it is let go",
+    "process": "wait for it: `subprocess.run`, `Popen.wait`, or `with Popen(...)`",
+    "descriptor": "close it: use `with`",
+    "transport": "close it when the peer closed",
+    "view": "release the view before its block is closed",
+    "lock": "release it in a `finally`, or use `with`",
+    "subscription": "close the iterator",
+    "checkout": "give it back in a `finally`, or use `with ctx.pool(...)`",
+    "ledger": "a fault of whoever counts there, not of your program: please report it",
+}
+
+
+class Report(NamedTuple):
+    """What was found, the worst first, and what could not be seen."""
+
+    findings: list[Finding]
+    notes: list[str]
+
+
+class _Group:
+    """What is alike, as of the last look."""
+
+    def __init__(self, series: Series) -> None:
+        self.series = series
+        self.now: list[Seen] = []
+        self.counted: int | None = None
+
+
+class Investigation:
+    """Looks at this process.
+
+    Args:
+        process: Who it is, for the findings.
+        ttl: Seconds, in place of what the kinds say.
+        kinds: Of interest; None: all.
+        keeps: Says of labels and birth (monotonic ns) whether a thing is of interest.
+        machine: Whether threads, children and descriptors are looked at, too; a `MachineLook` to look with.
+    """
+
+    def __init__(
+        self,
+        process: Process | None = None,
+        *,
+        ttl: float | None = None,
+        kinds: Iterable[str] | None = None,
+        keeps: Callable[[Labels, int], bool] | None = None,
+        machine: bool | MachineLook = True,
+    ) -> None:
+        ttl_ns = None if ttl is None else int(ttl * 1e9)
+        self._process, self._kinds = process, None if kinds is None else frozenset(kinds)
+        self._books = BooksLook(process, ttl_ns, keeps)
+        self._machine = MachineLook(process, ttl_ns, keeps) if machine is True else machine or None
+        self._groups: dict[Signature, _Group] = {}
+        self._gauged: dict[str, Series] = {}
+        self._proved: dict[int, str] = {}
+        self._suspects: dict[int, str] | None = None
+        self.notes: list[str] = []
+        self._at_ns = 0
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def look(self, now_ns: int | None = None) -> None:
+        """Add a window to what is known. A time of one's own is for tests."""
+        for group in self._groups.values():
+            group.now = []
+        warm_ns = LEDGER.born_ns + WARM_NS
+        for seen in self._seen():
+            if self._kinds is not None and seen.signature.kind not in self._kinds:
+                continue
+            group = self._group(seen)
+            group.now.append(seen)
+        at_ns = self._at_ns = time.monotonic_ns() if now_ns is None else now_ns
+        for group in self._groups.values():
+            group.series.warm = sum(0 < seen.since_ns < warm_ns for seen in group.now)
+            group.series.look(at_ns, [seen.since_ns for seen in group.now if seen.since_ns], len(group.now))
+        self._look_at_gauges(at_ns)
+
+    def _seen(self) -> Iterable[Seen]:
+        yield from self._books.seen()
+        if self._machine is not None:
+            yield from self._machine.seen()
+
+    def _group(self, seen: Seen) -> _Group:
+        signature = seen.signature
+        found = self._groups.get(signature)
+        if found is None:
+            if len(self._groups) >= SIGNATURES_MAX:
+                signature = Signature(signature.kind, (Frame("(others)"),))
+                found = self._groups.get(signature)
+            if found is None:
+                found = self._groups[signature] = _Group(Series(seen.ttl_ns))
+        found.series.ttl_ns = max(found.series.ttl_ns, seen.ttl_ns)
+        return found
+
+    def _look_at_gauges(self, at_ns: int) -> None:
+        """What is counted elsewhere and has no rows: how many, and since when the oldest."""
+        for kind in LEDGER.kinds():
+            book = LEDGER.book(kind.name)
+            if kind.name == BOOKS or not book.gauges or (self._kinds is not None and kind.name not in self._kinds):
+                continue
+            if any(signature.kind == kind.name for signature in self._groups):
+                continue
+            count = LEDGER.count(book)
+            live = count.live - len(book.live)
+            series = self._gauged.setdefault(kind.name, Series(int(kind.ttl_s * 1e9), live))
+            series.look(at_ns, [count.oldest_ns] if count.oldest_ns and not book.live else [], live)
+
+    def prove(self) -> None:
+        """Ask which tasks nobody can reach; what is said at two times, a second apart or more, holds."""
+        try:
+            found = proofs()
+        except Exception as broken:  # noqa: BLE001, RUF100 - growth is graded all the same
+            self.notes.append(f"no proof of reachability: {type(broken).__name__}: {broken}")
+            return
+        before, self._suspects = self._suspects, found
+        if before is not None:
+            self._proved = {ident: why for ident, why in found.items() if ident in before}
+
+    # --- what was found -------------------------------------------------------------------------------------------
+
+    def findings(self, min_grade: str = INFO) -> list[Finding]:
+        """What is there as of the last look, the worst first."""
+        found = []
+        for signature, group in self._groups.items():
+            if not group.now:
+                continue
+            proved = [seen for seen in group.now if seen.proof or seen.ident in self._proved]
+            facts = group.series.facts()
+            if proved:
+                why = proved[0].proof or self._proved[proved[0].ident]
+                found.append(self._finding(LEAK, signature, proved, facts, why, proved=True))
+            elif grade := facts.grade():
+                found.append(self._finding(grade, signature, group.now, facts, facts.said()))
+        for kind, series in self._gauged.items():
+            facts = series.facts()
+            if grade := facts.grade():
+                found.append(self._counted(grade, kind, series, facts))
+        notes = [note for note in self._books.notes if note not in self.notes]
+        self.notes += notes
+        return sorted(at_least(found, min_grade), key=order)
+
+    def _finding(
+        self, grade: str, signature: Signature, seen: Sequence[Seen], facts: Facts, why: str, *, proved: bool = False
+    ) -> Finding:
+        oldest = sorted(seen, key=lambda one: one.since_ns or self._at_ns)
+        since_ns = oldest[0].since_ns
+        age_ns = self._at_ns - since_ns if since_ns else 0
+        owners = Counter(one.owner for one in seen if one.owner)
+        owner = owners.most_common(1)[0][0] if owners else self._process.title if self._process else ""
+        common = set(seen[0].labels).intersection(*(one.labels for one in seen))
+        if signature.node_type:
+            common.add(("node_type", signature.node_type))
+        tenants = Counter(text for one in seen for name, text in one.labels if name == "tenant")
+        exemplars = tuple(one.key for one in oldest[:EXEMPLARS] if one.key)
+        return Finding(
+            grade, signature.kind, len(seen), round(facts.slope.value * 60, 3), round(age_ns / 1e9, 3), signature.id,
+            signature.site, signature.wait, tuple(sorted(common)), owner, why, exemplars,
+            _SUGGESTIONS.get(signature.kind, ""), proved, tuple(tenants.most_common(_TENANTS)),
+            time.time_ns() - age_ns if since_ns else 0, build(), self._process,
+        )  # fmt: skip
+
+    def _counted(self, grade: str, kind: str, series: Series, facts: Facts) -> Finding:
+        last = series.windows[-1]
+        seen = Seen(Signature(kind), 0, last.oldest_ns, series.ttl_ns, "", "", ())
+        return self._finding(grade, seen.signature, [seen], facts, facts.said())._replace(count=last.number)
+
+
+def proofs() -> dict[int, str]:
+    """Tasks that nobody can reach any more, by their `id`, and why; see `runtime.profile.proof`."""
+    module, _, function = _PROVE.partition(":")
+    found: dict[int, str] = {}
+    for proved in getattr(import_module(module), function)():
+        ident = proved.task if isinstance(proved.task, int) else id(proved.task)
+        if getattr(proved, "grade", LEAK) == LEAK:
+            found[ident] = str(proved.why)
+    return found
+
+
+# --- asked from elsewhere ---------------------------------------------------------------------------------------------
+
+
+def answer(request: Request) -> bytes:
+    """The answer to "leaks"; the options are those of `survey`."""
+    options = request.options
+    inquiry = Investigation(request.process, ttl=options.get("ttl"), kinds=options.get("kinds"))
+    proving = bool(options.get("prove")) and request.threads
+    if proving:
+        inquiry.prove()
+    begun_s = time.monotonic()
+    inquiry.look()
+    if request.threads:
+        _look_on(request, inquiry, begun_s, max(request.seconds, _AGAIN_S if proving else 0.0))
+    if proving:
+        inquiry.prove()
+        inquiry.look()
+    found = inquiry.findings(options.get("min_grade", INFO))
+    notes = inquiry.notes
+    if len(found) > _FINDINGS_MAX:
+        notes = [*notes, f"{len(found) - _FINDINGS_MAX:,} findings that weigh less were left out"]
+    return orjson.dumps({"findings": [one.as_json() for one in found[:_FINDINGS_MAX]], "notes": notes})
+
+
+def _look_on(request: Request, inquiry: Investigation, begun_s: float, seconds: float) -> None:
+    step_s = max(WINDOW_S, seconds / 32)
+    due_s = begun_s + step_s
+    while due_s <= begun_s + seconds + 0.001 and not request.over():
+        time.sleep(max(0.0, due_s - time.monotonic()))
+        inquiry.look()
+        due_s += step_s
+
+
+def survey(
+    state_dir: str | os.PathLike[str],
+    *,
+    seconds: float = SECONDS,
+    prove: bool = True,
+    min_grade: str = INFO,
+    ttl: float | None = None,
+    kinds: Sequence[str] | None = None,
+    timeout: float = 10.0,
+    pids: frozenset[int] | None = None,
+) -> Report:
+    """Leaks of all processes of a state folder.
+
+    Args:
+        state_dir: The folder.
+        seconds: How long growth is looked at; 0.0: not at all, which leaves proofs and events.
+        prove: Whether it is searched which tasks nobody can reach any more, in a forked child of each process.
+        min_grade: LEAK, SUSPECT or INFO: what is less is left out.
+        ttl: Seconds from which a thing is old, in place of what its kind says.
+        kinds: Of interest; None: all.
+        timeout: Seconds to wait for answers beyond `seconds`.
+        pids: Of these processes only.
+
+    Returns:
+        Findings, the worst first, each with its process, and who could not be seen.
+
+    Raises:
+        ProfileUnavailable: No process of this folder can be seen. StateFolderError: It is no state folder.
+        ValueError: There is no such grade.
+    """
+    GRADES.index(min_grade)
+    options: dict[str, Any] = {"prove": prove, "min_grade": min_grade, "ttl": ttl, "kinds": kinds and list(kinds)}
+    answers = ask(state_dir, "leaks", seconds=seconds, timeout=timeout, only=pids, **options)
+    findings: list[Finding] = []
+    notes: list[str] = []
+    for process, content in answers.rows:
+        row = orjson.loads(content)
+        findings += map(Finding.of_json, row["findings"])
+        notes += [f"{process.title} (pid {process.pid}): {note}" for note in row["notes"]]
+    notes += [f"{process.title} (pid {process.pid}): {why}" for process, why in answers.failed]
+    notes += [f"{process.title} (pid {process.pid}) did not answer" for process in answers.missing]
+    return Report(sorted(findings, key=order), notes)
+
+
+def leaks(*, seconds: float = SECONDS, prove: bool = True, min_grade: str = INFO, ttl: float | None = None) -> Report:
+    """Leaks of this process alone; takes `seconds`. For what `survey` says of all processes of a folder."""
+    inquiry = Investigation(ttl=ttl)
+    if prove:
+        inquiry.prove()
+    begun_s = time.monotonic()
+    inquiry.look()
+    for number in range(1, round(seconds / WINDOW_S) + 1):
+        time.sleep(max(0.0, begun_s + number * WINDOW_S - time.monotonic()))
+        inquiry.look()
+    if prove:
+        time.sleep(max(0.0, begun_s + _AGAIN_S - time.monotonic()))
+        inquiry.prove()
+        inquiry.look()
+    return Report(inquiry.findings(min_grade), inquiry.notes)
+
+
+@cache
+def build() -> str:
+    """Of which code a finding is: MAINSPRING_BUILD of the environment, else the version of Mainspring."""
+    named = os.environ.get("MAINSPRING_BUILD")
+    if named:
+        return named
+    from importlib.metadata import PackageNotFoundError, version  # lazy: 20 ms, and only for a finding
+
+    try:
+        return f"mainspring {version('mainspring')}"
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,256 @@
+"""What this process has of the machine that may leak, as the kernel knows it: threads, children, descriptors, blocks.
+
+    kind         created at                     proved by
+    thread       the function that it runs      its executor was collected (row 12 says so, too)
+    process      the name of its program        a zombie at two looks
+    descriptor   the sort of thing and where    a pipe whose other end is gone, or more connections than its budget that
+                 it leads                       the other side closed (CLOSE_WAIT), at two looks
+    segment      the sort of block              (`runtime.profile.proof`)
+
+Left out: threads and children of this package, idle threads of a living pool (pools do not shrink), threads of native
+libraries, which no program of Python can end, and the helpers that `multiprocessing` keeps for good.
+
+A connection that waits in a pool is closed by its server now and then, and the pool finds out when it takes it: a few in
+CLOSE_WAIT are none of interest. How many are is the budget of "descriptor" (`LEDGER.register_kind`), 16 by itself.
+
+Concurrency: any thread; one at a time for each `MachineLook`.
+Known limits: without a /proc only threads are seen. Of a descriptor nobody knows since when it is open: its time counts
+from the first look.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from runtime.host import kernel
+from runtime.profile.detectors import Seen
+from runtime.profile.grading import Signature
+from runtime.profile.kinds import DESCRIPTOR, EXECUTOR, PROCESS, SEGMENT, THREAD
+from runtime.profile.ledger import LEDGER
+from runtime.profile.model import Frame, Labels, Process
+from runtime.profile.presence import places_of
+from runtime.profile.snapshot import frames_of
+
+_HELPERS: Final = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver", b"mainspring: ")
+_OWN_THREADS: Final = ("mainspring", "pytest_timeout")
+_BLOCKS: Final = ("/memfd:", "/dev/shm/")
+_CLOSE_WAIT: Final = "08"
+CLOSED_BUDGET: Final = 16
+"""Connections that the other side closed and a pool may still have: clients keep 10 to 20 by themselves."""
+_STANDARD: Final = (0, 1, 2)
+_NUMBERS: Final = re.compile(r"\d+")
+_POOL_FILES: Final = ("/threading.py", "/concurrent/futures/thread.py")
+
+
+class MachineLook:
+    """Looks at this process, again and again.
+
+    Args:
+        process: Who it is.
+        ttl_ns: In place of that of the kinds.
+        keeps: Says of labels and birth whether a thing is of interest.
+        known: What is left out: see `known_things`.
+    """
+
+    def __init__(
+        self,
+        process: Process | None = None,
+        ttl_ns: int | None = None,
+        keeps: Callable[[Labels, int], bool] | None = None,
+        known: frozenset[tuple[str, Any]] = frozenset(),
+    ) -> None:
+        self._node_type = process.node_type if process is not None and process.role == "worker" else ""
+        self._ttl_ns, self._keeps, self._known = ttl_ns, keeps, known
+        self._first: dict[tuple[str, Any], int] = {}
+        self._suspects: frozenset[tuple[str, Any]] = frozenset()
+
+    def seen(self) -> Iterator[Seen]:
+        """All that is there now."""
+        now_ns = time.monotonic_ns()
+        first, self._first = self._first, {}
+        before, suspects = self._suspects, set[tuple[str, Any]]()
+        for kind, name, site, wait, key, since_ns, suspicion in self._things():
+            ident = (kind, name)
+            since_ns = self._first[ident] = first.get(ident, since_ns or now_ns)
+            if ident in self._known or (self._keeps is not None and not self._keeps((), since_ns)):
+                continue
+            proof = ""
+            if suspicion:
+                suspects.add(ident)
+                proof = suspicion if ident in before else ""
+            ttl_ns = int(LEDGER.book(kind).kind.ttl_s * 1e9) if self._ttl_ns is None else self._ttl_ns
+            signature = Signature(kind, site, wait, self._node_type)
+            yield Seen(signature, hash(name), since_ns, ttl_ns, key, "", (), proof)
+        self._suspects = frozenset(suspects)
+
+    def _things(self) -> Iterator[Thing]:
+        yield from _threads()
+        if kernel.LINUX:
+            yield from _children()
+            yield from _descriptors()
+
+
+Thing = tuple[str, Any, tuple[Frame, ...], tuple[Frame, ...], str, int, str]
+"""Kind, identity, site, wait, name for people, since when (0: not known), why it is a leak if that is so twice."""
+
+
+def known_things() -> frozenset[tuple[str, Any]]:
+    """What is there now, to be left out later."""
+    return frozenset((kind, name) for kind, name, *_ in MachineLook()._things())
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def _threads() -> Iterator[Thing]:
+    collects = gc.isenabled()
+    gc.disable()  # CPython #106883
+    try:
+        frames = sys._current_frames()
+    finally:
+        if collects:
+            gc.enable()
+    for thread in threading.enumerate():
+        if thread is threading.main_thread() or thread.name.startswith(_OWN_THREADS):
+            continue
+        target: Any = getattr(thread, "_target", None)
+        kind, suspicion = THREAD, ""
+        executor = _executor_of(thread, target)
+        wait = _stack(frames.get(thread.ident or 0))
+        if executor is not None:
+            if executor() is not None:
+                continue  # a pool that lives: its threads stay by design
+            kind, suspicion = EXECUTOR, "the executor was collected, and this thread of it still runs"
+        code: CodeType | None = getattr(target, "__code__", None) or getattr(type(thread).run, "__code__", None)
+        site = () if code is None else (Frame(code.co_qualname, code.co_filename, code.co_firstlineno),)
+        if executor is not None:  # what it was given to do is the first that is not its own
+            site = next(((frame,) for frame in wait if not frame.file.endswith(_POOL_FILES)), site)
+        yield kind, thread.ident, site, wait, thread.name, _started_ns(thread), suspicion
+
+
+def _executor_of(thread: threading.Thread, target: Any) -> Callable[[], Any] | None:
+    """The weak reference to its executor that a thread of a pool works with."""
+    if getattr(target, "__module__", "") != "concurrent.futures.thread":
+        return None
+    args = getattr(thread, "_args", ())
+    return args[0] if args and callable(args[0]) else None
+
+
+def _stack(frame: FrameType | None) -> tuple[Frame, ...]:
+    return () if frame is None else frames_of(places_of(frame))
+
+
+def _started_ns(thread: threading.Thread) -> int:
+    """When a thread started, to 10 ms."""
+    fields = kernel._stat(f"self/task/{thread.native_id}") if kernel.LINUX else None
+    return 0 if fields is None else _monotonic_ns(int(fields[kernel._STAT_START]))
+
+
+def _monotonic_ns(ticks: int) -> int:
+    """A start time of the kernel as monotonic time."""
+    now_ns = time.monotonic_ns()
+    ago_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return min(now_ns, now_ns - ago_ns)
+
+
+# --- children ---------------------------------------------------------------------------------------------------------
+
+
+def _children() -> Iterator[Thing]:
+    for pid in kernel.child_pids(os.getpid()):
+        fields = kernel._stat(pid)
+        if fields is None:
+            continue
+        name, line = _text(pid, "comm").strip(), _text(pid, "cmdline")
+        if any(helper.decode() in line for helper in _HELPERS):
+            continue
+        zombie = fields[0] == "Z"
+        site = (Frame(f"child {name}"),)
+        wait = (Frame("zombie"),) if zombie else ()
+        start = int(fields[kernel._STAT_START])
+        proof = "it has ended, and its parent, this process, does not wait for it" if zombie else ""
+        yield PROCESS, (pid, start), site, wait, f"pid {pid}", _monotonic_ns(start), proof
+
+
+def _text(pid: int, name: str) -> str:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read(4096).replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+# --- descriptors ------------------------------------------------------------------------------------------------------
+
+
+def _descriptors() -> Iterator[Thing]:
+    opened = list(_opened())
+    closed = _closed_by_peer()
+    inodes = {leads.partition(":")[2].strip("[]") for _, leads in opened if leads.startswith("socket:")}
+    budget = LEDGER.book(DESCRIPTOR).budget
+    if len(inodes & closed.keys()) <= (CLOSED_BUDGET if budget is None else budget):
+        closed = {}
+    for number, leads in opened:
+        ident = (number, leads)
+        if leads.startswith(_BLOCKS):
+            if not leads.startswith(f"{_BLOCKS[0]}mainspring"):
+                yield SEGMENT, ident, (Frame(_sort_of(leads)),), (), leads, 0, ""
+            continue
+        sort, _, inode = leads.partition(":")
+        wait: tuple[Frame, ...] = ()
+        suspicion = ""
+        if sort == "socket" and (peer := closed.get(inode.strip("[]"))):
+            wait = (Frame("closed by the other side"),)
+            suspicion = f"the other side closed it ({peer}), and it is still open here"
+        elif sort == "pipe" and number not in _STANDARD and _has_no_other_end(number):
+            wait = (Frame("no other end"),)
+            suspicion = "nobody has the other end of this pipe any more"
+        site = (Frame(sort if sort in ("socket", "pipe") else _sort_of(leads)),)
+        yield DESCRIPTOR, ident, site, wait, f"{number} -> {leads}", 0, suspicion
+
+
+def _opened() -> Iterator[tuple[int, str]]:
+    """Descriptors, and where they lead to."""
+    for text in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            leads = os.readlink(f"/proc/self/fd/{text}")
+            if not leads.startswith(("anon_inode:", "/dev/", "/proc/")) or leads.startswith(_BLOCKS):
+                yield int(text), leads
+
+
+def _sort_of(path: str) -> str:
+    """A path with its numbers left out, so that files of one sort are alike: its folder, and the end of its name."""
+    folder, _, name = path.rpartition("/")
+    return f"{_NUMBERS.sub('#', folder)}/*{os.path.splitext(name)[1][:12]}"
+
+
+def _closed_by_peer() -> dict[str, str]:
+    """Inodes of TCP sockets in CLOSE_WAIT, with the other side's address as the kernel writes it."""
+    found = {}
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError), open(f"/proc/self/net/{name}", encoding="ascii") as file:
+            next(file, None)
+            for line in file:
+                fields = line.split()
+                if fields[3] == _CLOSE_WAIT:
+                    found[fields[9]] = fields[2]
+    return found
+
+
+def _has_no_other_end(number: int) -> bool:
+    """Whether a pipe has only this end, and nothing is left in it to be read."""
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    for _, events in poll.poll(0):
+        return bool(events & (select.POLLHUP | select.POLLERR)) and not events & select.POLLIN
+    return False
