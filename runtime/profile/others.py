@@ -1,6 +1,7 @@
-"""Processes below those of ours that do not answer: what handlers started (compilers, ffmpeg, forks, `subprocess`).
+"""Processes that cannot be sampled: what handlers started (compilers, ffmpeg, forks, `subprocess`), and the spawner,
+which may have no thread and must not wait.
 
-Nobody can sample them from inside, but the kernel counts their CPU time. It is read when a capture begins, now and then
+Nobody samples them from inside, but the kernel counts their CPU time. It is read when a capture begins, now and then
 meanwhile and at the end; the difference is one sample under the process that started it:
 
     process 812: worker 3 [http] ▸ child: ffmpeg
@@ -22,6 +23,7 @@ from typing import Final
 from runtime.profile.control import page_of_folder
 from runtime.profile.model import Frame, Process, Profile, Sample
 
+SPAWNER: Final = "spawner"
 LOOK_NS: Final = 500_000_000
 _TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PPID, _UTIME, _STIME, _START = 1, 11, 12, 19
@@ -72,7 +74,10 @@ class OtherProcesses:
         for known, (owner, name, used_ns) in self._seen.items():
             spent_ns = used_ns - self._begin_ns[known]
             if spent_ns > 0 and (self._pids is None or owner.pid in self._pids):
-                profile.add(Sample((Frame(f"child: {name}"),), (), owner, f"child {known[0]}"), spent_ns, 0)
+                stack, thread = (Frame(f"child: {name}"),), f"child {known[0]}"
+                if not name:
+                    stack, thread = (Frame("not sampled"),), "MainThread"
+                profile.add(Sample(stack, (), owner, thread), spent_ns, 0)
 
 
 def others_of(state_dir: str) -> Iterator[tuple[Known, Process, str, int]]:
@@ -86,13 +91,19 @@ def others_of(state_dir: str) -> Iterator[tuple[Known, Process, str, int]]:
         page.close()
     stats = dict(_stats())
     for pid, (name, fields) in stats.items():
-        if pid in ours:
+        owner = ours.get(pid)
+        if owner is not None:
+            if owner.role == SPAWNER:
+                yield (pid, int(fields[_START])), owner, "", _used_ns(fields)
             continue
         owner = _owner(pid, stats, ours)
         # What the program itself starts beside the runtime is not the runtime's.
         if owner is not None and owner.role != "face":
-            used_ns = (int(fields[_UTIME]) + int(fields[_STIME])) * _TICK_NS
-            yield (pid, int(fields[_START])), owner, name, used_ns
+            yield (pid, int(fields[_START])), owner, name, _used_ns(fields)
+
+
+def _used_ns(fields: list[bytes]) -> int:
+    return (int(fields[_UTIME]) + int(fields[_STIME])) * _TICK_NS
 
 
 def _stats() -> Iterator[tuple[int, tuple[str, list[bytes]]]]:

@@ -208,13 +208,21 @@ def flight(seconds: float = RING_S, process: Process | None = None, kind: str = 
 
 
 def answer_cpu(request: Request) -> bytes | None:
-    """A CPU profile of as long as is asked for; option `hz`."""
+    """A CPU profile of as long as is asked for; option `hz`.
+
+    A process that may have no threads answers within a handler, where it cannot wait: what it uses is read from the
+    kernel by who asks (`others`).
+    """
+    if not request.threads:
+        return Profile(CPU).to_json()
     sampler = CpuSampler(float(request.options.get("hz", CAPTURE_HZ)), request.process).start()
     return _answer(request, sampler.so_far, sampler.stop)
 
 
 def answer_await(request: Request) -> bytes | None:
     """An await profile of as long as is asked for; option `hz`."""
+    if not request.threads:
+        return Profile(AWAIT).to_json()
     sampler = AwaitSampler(float(request.options.get("hz", AWAIT_HZ)), request.process).start()
     whole = Profile(AWAIT)
 
