@@ -16,6 +16,7 @@ Concurrency: any thread; blocks for as long as it takes.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable
 from importlib import import_module
 from typing import Any, Final
@@ -38,6 +39,7 @@ AWAIT_HZ_MAX: Final = 20.0
 SECONDS: Final = 10.0
 SECONDS_MAX: Final = 3_600.0
 FLIGHT_S: Final = 60.0
+_STEP_S: Final = 0.1
 
 
 def cpu(
@@ -164,22 +166,32 @@ def graph(where: Any = None) -> tuple[Graph, list[str]]:
     return Graph.merged(content for _, content in answers.rows), notes
 
 
-def flight(where: Any = None, seconds: float = FLIGHT_S, *, pids: Collection[int] | None = None) -> Profile:
+def flight(
+    where: Any = None, seconds: float = FLIGHT_S, *, pids: Collection[int] | None = None, kind: str = CPU
+) -> Profile:
     """What the samplers that are always on have seen in the last seconds.
 
     Args:
         where: See the module.
         seconds: How far back; a minute is kept.
         pids: Only of these processes.
+        kind: CPU or AWAIT.
 
     Returns:
-        A profile of kind CPU, in nanoseconds.
+        A profile of that kind, in nanoseconds.
 
     Raises:
         ProfileUnavailable: No process of this folder can be seen. StateFolderError: it is no state folder.
     """
-    answers = ask(state_dir_of(where), "flight", only=_set(pids), back_s=seconds)
-    return merged_answers(answers, Profile(CPU, NANOSECONDS))
+    answers = ask(state_dir_of(where), "flight", only=_set(pids), back_s=seconds, kind=kind)
+    return merged_answers(answers, Profile(kind, NANOSECONDS))
+
+
+def pass_time(seconds: float, stop: Callable[[], bool] | None = None) -> None:
+    """Let time pass, until asked to stop."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not (stop is not None and stop()):
+        time.sleep(min(left, _STEP_S))
 
 
 def leaks(

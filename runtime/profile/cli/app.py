@@ -150,9 +150,7 @@ def _add_recorded(commands: Any) -> None:
         _add_pids(options)
         _add_output(options)
         _add_by(options)
-    options = _command(
-        commands, "flight", "recorded:show_flight", "the last minute of CPU time, recorded anyway"
-    )
+    options = _command(commands, "flight", "recorded:show_flight", "the last minute of CPU time, recorded anyway")
     options.add_argument("-d", "--duration", type=_seconds, default=60.0, metavar="SECONDS", help="how far back (60)")
     _add_pids(options)
     _add_output(options)
@@ -196,9 +194,7 @@ def _add_outside(commands: Any) -> None:
     options.add_argument("--hz", type=_seconds, default=100.0, metavar="HZ", help="samples a second (100)")
     options.add_argument("--idle", action="store_true", help="keep threads that only wait")
     _add_output(options)
-    options = _command(
-        commands, "doctor", "doctor:show_doctor", "what this machine permits, and what looking costs"
-    )
+    options = _command(commands, "doctor", "doctor:show_doctor", "what this machine permits, and what looking costs")
     options.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options = _command(commands, "serve", "serving:serve", "Go's URLs over HTTP, until Ctrl-C")
     options.add_argument("--listen", default="127.0.0.1:0", metavar="ADDRESS", help="loopback, or unix:/path")
@@ -206,9 +202,7 @@ def _add_outside(commands: Any) -> None:
 
 
 def _add_pids(options: argparse.ArgumentParser) -> None:
-    options.add_argument(
-        "--pid", type=_count, action="append", metavar="PID", help="only this process; repeatable"
-    )
+    options.add_argument("--pid", type=_count, action="append", metavar="PID", help="only this process; repeatable")
 
 
 def _add_output(options: argparse.ArgumentParser) -> None:

@@ -5,10 +5,8 @@ On a terminal the table stays in its place, elsewhere each look is printed below
 
 from __future__ import annotations
 
-import select
-import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -16,6 +14,7 @@ import orjson
 from runtime.cli.console import Console
 from runtime.cli.report import align
 from runtime.cli.status import bytes_text
+from runtime.profile.capture import pass_time
 from runtime.profile.cli.app import Exit
 from runtime.profile.cli.shared import state_of, until_interrupted
 from runtime.profile.cli.stacks import process_json
@@ -23,7 +22,6 @@ from runtime.profile.kinds import DESCRIPTOR, LEASE, MESSAGE, RUN, TASK, THREAD
 from runtime.profile.processes import Change, changes, looked
 
 SHOWN_KINDS: Final = (TASK, RUN, LEASE, MESSAGE, THREAD, DESCRIPTOR)
-_STEP_S: Final = 0.1
 
 
 def show_top(arguments: Namespace, console: Console) -> int:
@@ -32,7 +30,7 @@ def show_top(arguments: Namespace, console: Console) -> int:
     with until_interrupted() as stop:
         before, left = looked(state), arguments.looks
         while not stop() and (left is None or left > 0):
-            wait(arguments.delay, stop)
+            pass_time(arguments.delay, stop)
             after = looked(state)
             rows, before = changes(before, after), after
             if arguments.json:
@@ -41,13 +39,6 @@ def show_top(arguments: Namespace, console: Console) -> int:
                 console.redraw([state, *table(rows)])
             left = None if left is None else left - 1
     return Exit.OK
-
-
-def wait(seconds: float, stop: Callable[[], bool]) -> None:
-    """Let time pass, until asked to stop."""
-    until = time.monotonic() + seconds
-    while not stop() and (left := until - time.monotonic()) > 0:
-        select.select([], [], [], min(left, _STEP_S))
 
 
 def table(rows: Sequence[Change]) -> list[str]:
