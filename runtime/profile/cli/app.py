@@ -159,7 +159,9 @@ def _add_recorded(commands: Any) -> None:
 
 def _add_leaks(commands: Any) -> None:
     options = _command(commands, "leaks", "leaking:show_leaks", "what is held though nothing can finish or release it")
+    options.add_argument("-d", "--duration", type=_seconds, metavar="SECONDS", help="how long growth is looked at (5)")
     options.add_argument("--prove", action="store_true", help="also prove it, in a fork of each process")
+    _add_pids(options)
     options.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options.add_argument("-o", "--output", type=Path, metavar="FILE.html", help="a page, or JSON, instead of text")
     options.add_argument(
