@@ -229,6 +229,18 @@ def _environment(pid: int) -> list[bytes] | None:
         return []
 
 
+def catches(pid: int, signum: int) -> bool:
+    """Whether a process has a handler for a signal now; where the system does not say, no."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"SigCgt:"):
+                    return bool(int(line.split()[1], 16) >> (signum - 1) & 1)
+    except (OSError, ValueError):
+        pass
+    return False
+
+
 def signal_group(leader: int, signum: int) -> None:
     """Signal a child's process group, or the child alone if it has not yet made its own. Gone is fine."""
     try:

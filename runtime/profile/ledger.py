@@ -24,7 +24,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic_ns
 from types import CodeType
@@ -373,14 +372,6 @@ def _releaser(ends: list[tuple[Any, Any, Any]], stray: Callable[[int], None]) ->
 def value_of(counter: itertools.count[int]) -> int:
     """Where a counter stands; it goes on from there."""
     return int(counter.__reduce__()[1][0])
-
-
-def weakly(thing: Any) -> Any:
-    """A key or owner that does not keep the thing alive; itself where it has no weak references."""
-    try:
-        return weakref.ref(thing)
-    except TypeError:
-        return thing
 
 
 def _oldest(live: dict[int, Any]) -> int:

@@ -18,7 +18,7 @@ from runtime.profile.control import ask, page_of_folder, send
 from runtime.profile.live import dump
 from runtime.profile.model import Process
 from runtime.profile.page import Page, create_page
-from runtime.profile.presence import FOLDER, HERE, SIGNAL, catches
+from runtime.profile.presence import FOLDER, HERE, SIGNAL
 from runtime.storage.folder import StateFolder
 
 pytestmark = [pytest.mark.skipif(not kernel.LINUX, reason="needs /proc"), pytest.mark.slow]
@@ -132,7 +132,7 @@ def test_no_signal_reaches_a_process_without_a_handler(page: Page) -> None:
             assert pipe.readline() == b"here\n"
         (row,) = page.processes()
         assert row.process.pid == pid
-        assert not catches(pid, SIGNAL)
+        assert not kernel.catches(pid, SIGNAL)
         assert not send(row.process, SIGNAL, 1)
         assert not send(Process(os.getpid(), 1, "worker"), SIGNAL, 1)  # a pid that came again
         assert os.waitpid(pid, os.WNOHANG) == (0, 0)
