@@ -1,0 +1,149 @@
+"""What the mark treats apart: which types of objects have which part in waking a task; and what a task consists of."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import gc
+import weakref
+from collections import deque
+from types import (
+    AsyncGeneratorType,
+    BuiltinMethodType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    ModuleType,
+    TracebackType,
+)
+from typing import Any, Final
+
+from runtime.profile.model import Frame
+
+PLAIN: Final = 0
+ATOM: Final = 1
+"""Refers to nothing."""
+WEAK: Final = 2
+PROXY: Final = 3
+FUTURE: Final = 4
+HANDLE: Final = 5
+"""A callback that a loop will call."""
+SUSPENDED: Final = 6
+"""Has a frame of its own: a coroutine, a generator."""
+TRANSPORT: Final = 7
+"""Open, the world outside may wake it."""
+WALL: Final = 8
+"""A walk from a callback ends here: from a module or a class everything is near."""
+
+_TPFLAGS_HAVE_GC: Final = 1 << 14
+_SUSPENDED: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
+_BAGS: Final = (set, dict, list, deque, weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
+"""Methods of these, as callbacks, take a task out and do nothing to it: `tasks.discard`."""
+_ASEND: Final = ("async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper")
+_CHAIN_MAX: Final = 1_000
+
+
+def kind_of(cls: type) -> int:
+    """The part that objects of a type have."""
+    if not cls.__flags__ & _TPFLAGS_HAVE_GC:
+        return ATOM
+    if issubclass(cls, weakref.ProxyTypes):
+        return PROXY
+    if issubclass(cls, weakref.ReferenceType):
+        return WEAK
+    if issubclass(cls, (asyncio.Future, concurrent.futures.Future)) or hasattr(cls, "_asyncio_future_blocking"):
+        return FUTURE
+    if issubclass(cls, asyncio.Handle) or (cls.__name__.endswith("Handle") and hasattr(cls, "cancelled")):
+        return HANDLE
+    if issubclass(cls, _SUSPENDED):
+        return SUSPENDED
+    if issubclass(cls, asyncio.BaseTransport) or (hasattr(cls, "set_protocol") and hasattr(cls, "is_closing")):
+        return TRANSPORT
+    walls = (ModuleType, type, asyncio.AbstractEventLoop, contextvars.Context, FrameType, CodeType, TracebackType)
+    if issubclass(cls, walls) or cls.__module__ == "runtime.profile.ledger":
+        return WALL
+    return PLAIN
+
+
+class Kinds(dict[type, int]):
+    """`kind_of`, remembered."""
+
+    def __missing__(self, cls: type) -> int:
+        kind = self[cls] = kind_of(cls)
+        return kind
+
+
+def waiter_of(task: Any) -> Any:
+    """What a task waits for; None when it can run, runs, or says nothing about it."""
+    try:
+        waiter = None if task.done() else task._fut_waiter
+        return None if waiter is None or waiter.done() else waiter
+    except Exception:  # noqa: BLE001, RUF100 - a class of users': what cannot be told can run
+        return None
+
+
+def chain_of(task: Any) -> list[Any]:
+    """The coroutines of a task from the outermost on, and what lies between them; it ends at what is none."""
+    found: list[Any] = []
+    try:
+        at = task.get_coro()
+    except Exception:  # noqa: BLE001, RUF100 - a class of users'
+        return found
+    while at is not None and len(found) < _CHAIN_MAX:
+        if isinstance(at, CoroutineType):
+            found.append(at)
+            at = at.cr_await
+        elif isinstance(at, AsyncGeneratorType):
+            found.append(at)
+            at = at.ag_await
+        elif type(at).__name__ in _ASEND:
+            found.append(at)
+            at = next((inner for inner in gc.get_referents(at) if isinstance(inner, _SUSPENDED)), None)
+        else:
+            break
+    return found
+
+
+def stack_of(task: Any) -> list[Frame]:
+    """Where a task waits, the outermost coroutine first."""
+    stack = []
+    for at in chain_of(task):
+        frame = getattr(at, "cr_frame", None) or getattr(at, "ag_frame", None)
+        if frame is not None:
+            stack.append(Frame(frame.f_code.co_qualname, frame.f_code.co_filename, frame.f_lineno or 0))
+    return stack
+
+
+def beyond(thing: Any) -> list[Any]:
+    """What a callback, or something that it has at hand, refers to: of a function not its module."""
+    cls = type(thing)
+    if cls is FunctionType:
+        return [cell for cell in (thing.__closure__, thing.__defaults__, thing.__kwdefaults__) if cell is not None]
+    if cls is BuiltinMethodType:
+        return [] if isinstance(thing.__self__, _BAGS) else [thing.__self__]
+    if cls is MethodType and (isinstance(thing.__self__, asyncio.TaskGroup) or _is_bag(thing.__self__)):
+        return []
+    if _is_own_interrupt(thing):
+        return []
+    return gc.get_referents(thing)
+
+
+def _is_bag(thing: Any) -> bool:
+    return type(thing) in _BAGS
+
+
+def _is_own_interrupt(thing: Any) -> bool:
+    """What asyncio.run has called on Ctrl-C, which cancels the main task, whatever that does."""
+    return getattr(getattr(thing, "func", None), "__qualname__", "") == "Runner._on_sigint"
+
+
+def callbacks_of(task: Any) -> list[Any]:
+    """What is called when a task ends."""
+    try:
+        return [row[0] if isinstance(row, tuple) else row for row in task._callbacks or ()]
+    except Exception:  # noqa: BLE001, RUF100 - a class of users'
+        return []

@@ -1,0 +1,39 @@
+"""What parts of the engine, and of users' programs, say about the tasks that they pin: see `runtime.profile.proof`.
+
+A registry refers to its tasks and will not wake any, so the mark must not go through it; and a task with a limit on its
+time ends although nothing can be seen that would end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+
+class Pins(NamedTuple):
+    """What a part says.
+
+    Attributes:
+        cut: Containers that refer to tasks, or to things of them, and will not wake any: registries.
+        alive: Tasks that will be ended by something that only that part knows, as a limit on their time, and those that
+            are meant to wait for ever.
+    """
+
+    cut: tuple[Any, ...] = ()
+    alive: tuple[Any, ...] = ()
+
+
+# global: of this process, as its tasks are
+PINS: Final[list[Callable[[], Pins]]] = []
+"""Called by the thread that looks, right before it forks; what raises says nothing."""
+
+
+def pins_now() -> list[Pins]:
+    """What all of them say."""
+    found = []
+    for say in list(PINS):
+        try:
+            found.append(say())
+        except Exception:  # noqa: S112, BLE001, RUF100 - its owner changes it, or ends
+            continue
+    return found
