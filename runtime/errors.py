@@ -69,7 +69,7 @@ from actors.protocol.event_errors import (
     SubscriberTooSlow,
     SubscriptionInUse,
 )
-from actors.protocol.profile_errors import ProfileTooSmall, ProfileUnavailable, ProfileUnreadable
+from actors.protocol.profile_errors import LeaksFound, ProfileTooSmall, ProfileUnavailable, ProfileUnreadable
 from actors.protocol.query_errors import BadQuery, QueryRefused, QueryTooLarge, QueryTooLong
 
 __all__ = [
@@ -100,6 +100,7 @@ __all__ = [
     "InternalError",
     "InvariantBroken",
     "KeyConflict",
+    "LeaksFound",
     "LogCorrupt",
     "LogFailed",
     "MainspringError",

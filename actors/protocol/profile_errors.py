@@ -27,3 +27,10 @@ class ProfileUnavailable(EnvironmentFault):
     code = "MS230"
     hint = "open the folder with Runtime(...) in a program of the same user and pid namespace, and ask while it runs"
     retryable = True
+
+
+class LeaksFound(CallerError, AssertionError):
+    """Something that was made is still there, though it should be gone; each is named with where it was created."""
+
+    code = "MS176"
+    hint = "end what is named, give it longer (`settle`), say that it is a daemon, or name it in `ignore`"

@@ -32,7 +32,7 @@ from runtime.profile.kinds import BOOKS, DESTROYED, TASK, UNAWAITED, UNREAD
 from runtime.profile.ledger import KIND_BITS, LEDGER, Book, Entry, Gauge, frame_at
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.page import is_alive
-from runtime.profile.snapshot import all_tasks, await_chain, frames_of
+from runtime.profile.snapshot import all_tasks, await_chain
 
 TASKS_MAX: Final = 20_000
 EVENTS: Final = {
@@ -247,7 +247,7 @@ class BooksLook:
 
 
 def _balance() -> dict[str, int]:
-    """Kinds whose books are wrong each time they are looked at; what is counted meanwhile is wrong only now and then."""
+    """Kinds whose books are wrong each time; what is counted while it changes is wrong only now and then."""
     wrong = LEDGER.balance()
     for _ in range(_BALANCES):
         if not wrong:
@@ -263,7 +263,7 @@ def wait_of(task: Any) -> tuple[Frame, ...]:
         places, _ = await_chain(task.get_coro())
     except (RuntimeError, AttributeError):  # it went on meanwhile
         return ()
-    frames = frames_of(places)
+    frames = tuple(Frame(code.co_qualname, code.co_filename, line) for code, line in places)
     end = len(frames)
     while end > 1 and frames[end - 1].file.startswith(_LOOP_FILES):
         end -= 1

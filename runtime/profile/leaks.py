@@ -1,8 +1,8 @@
 """Leaks of this process: what is there (`detectors`, `machine`), looked at several times, and graded (`grading`).
 
-An `Investigation` looks, as often as it is told; a proof that nobody can reach a task (`proof`) is asked for at the
-beginning and, a second later at least, at the end, and counts if it says the same twice: what was about to be woken
-looks like a leak once. `answer` does that when all processes are asked; `survey` asks them.
+An `Investigation` looks, as often as it is told, and has it proved which tasks nothing alive can wake (`proof`, which
+marks twice in a forked child). Tasks that could only wake each other are one finding. `answer` does that when all
+processes are asked; `survey` asks them.
 
 How many there were when a process was warm need not have been noted: it is how many of those that live now were born
 within its first `WARM_NS`.
@@ -36,7 +36,7 @@ from runtime.profile.grading import (
     at_least,
     order,
 )
-from runtime.profile.kinds import BOOKS
+from runtime.profile.kinds import BOOKS, TASK
 from runtime.profile.ledger import LEDGER
 from runtime.profile.machine import MachineLook
 from runtime.profile.model import Frame, Labels, Process
@@ -48,8 +48,9 @@ WINDOW_S: Final = 0.5
 WARM_NS: Final = 10_000_000_000
 SIGNATURES_MAX: Final = 4_096
 _TENANTS: Final = 10
-_PROVE: Final = "runtime.profile.proof:prove"
-_AGAIN_S: Final = 1.0
+PROOF_S: Final = 10.0
+"""Beyond the time of the look: two marks, a second between them, one process of a machine after the other."""
+_PROVE: Final = "runtime.profile.proof:examine"
 _FINDINGS_MAX: Final = 2_000
 _SUGGESTIONS: Final = {
     "task": "let what it waits for be set on every path, give the wait a timeout, or cancel the task; if it shall live "
@@ -113,8 +114,7 @@ class Investigation:
         self._machine = MachineLook(process, ttl_ns, keeps) if machine is True else machine or None
         self._groups: dict[Signature, _Group] = {}
         self._gauged: dict[str, Series] = {}
-        self._proved: dict[int, str] = {}
-        self._suspects: dict[int, str] | None = None
+        self._proved: dict[int, ProvedTask] = {}
         self.notes: list[str] = []
         self._at_ns = 0
 
@@ -167,58 +167,61 @@ class Investigation:
             series.look(at_ns, [count.oldest_ns] if count.oldest_ns and not book.live else [], live)
 
     def prove(self) -> None:
-        """Ask which tasks nobody can reach; what is said at two times, a second apart or more, holds."""
+        """Have it proved which tasks nothing alive can wake. Takes some seconds where there are any."""
         try:
-            found = proofs()
+            found, notes = proofs()
         except Exception as broken:  # noqa: BLE001, RUF100 - growth is graded all the same
             self.notes.append(f"no proof of reachability: {type(broken).__name__}: {broken}")
             return
-        before, self._suspects = self._suspects, found
-        if before is not None:
-            self._proved = {ident: why for ident, why in found.items() if ident in before}
+        self._proved = found
+        self.notes += notes
 
     # --- what was found -------------------------------------------------------------------------------------------
 
     def findings(self, min_grade: str = INFO) -> list[Finding]:
         """What is there as of the last look, the worst first."""
-        found = []
+        found = list(self._rings())
+        suspects = {one.signature for one in found if one.grade != LEAK}
+        ringed = {one.signature for one in found} - suspects
         for signature, group in self._groups.items():
-            if not group.now:
+            if not group.now or signature.id in ringed:
                 continue
-            proved = [seen for seen in group.now if seen.proof or seen.ident in self._proved]
+            proved = [seen for seen in group.now if seen.proof]
             facts = group.series.facts()
             if proved:
-                why = proved[0].proof or self._proved[proved[0].ident]
-                found.append(self._finding(LEAK, signature, proved, facts, why, proved=True))
-            elif grade := facts.grade():
+                found.append(self._finding(LEAK, signature, proved, facts, proved[0].proof, proved=True))
+            elif (grade := facts.grade()) and (grade == LEAK or signature.id not in suspects):
                 found.append(self._finding(grade, signature, group.now, facts, facts.said()))
         for kind, series in self._gauged.items():
             facts = series.facts()
             if grade := facts.grade():
                 found.append(self._counted(grade, kind, series, facts))
-        notes = [note for note in self._books.notes if note not in self.notes]
-        self.notes += notes
+        self.notes += [note for note in self._books.notes if note not in self.notes]
         return sorted(at_least(found, min_grade), key=order)
+
+    def _rings(self) -> Iterable[Finding]:
+        """Tasks of which it is proved, or nearly, that nothing wakes them; all that wait for each other at the place of
+        the first of them."""
+        there = {
+            seen.ident: seen for group in self._groups.values() for seen in group.now if seen.signature.kind == TASK
+        }
+        found: dict[tuple[str, Signature], list[Seen]] = {}
+        whys: dict[tuple[str, Signature], str] = {}
+        for ident, proved in self._proved.items():
+            seen, first = there.get(ident), there.get(proved.first)
+            if seen is not None:
+                key = (proved.grade, (first or seen).signature)
+                found.setdefault(key, []).append(seen)
+                whys.setdefault(key, proved.why)
+        for (grade, signature), ones in found.items():
+            group = self._groups.get(signature)
+            facts = Series(0).facts() if group is None else group.series.facts()
+            yield self._finding(grade, signature, ones, facts, whys[grade, signature], proved=grade == LEAK)
 
     def _finding(
         self, grade: str, signature: Signature, seen: Sequence[Seen], facts: Facts, why: str, *, proved: bool = False
     ) -> Finding:
-        oldest = sorted(seen, key=lambda one: one.since_ns or self._at_ns)
-        since_ns = oldest[0].since_ns
-        age_ns = self._at_ns - since_ns if since_ns else 0
-        owners = Counter(one.owner for one in seen if one.owner)
-        owner = owners.most_common(1)[0][0] if owners else self._process.title if self._process else ""
-        common = set(seen[0].labels).intersection(*(one.labels for one in seen))
-        if signature.node_type:
-            common.add(("node_type", signature.node_type))
-        tenants = Counter(text for one in seen for name, text in one.labels if name == "tenant")
-        exemplars = tuple(one.key for one in oldest[:EXEMPLARS] if one.key)
-        return Finding(
-            grade, signature.kind, len(seen), round(facts.slope.value * 60, 3), round(age_ns / 1e9, 3), signature.id,
-            signature.site, signature.wait, tuple(sorted(common)), owner, why, exemplars,
-            _SUGGESTIONS.get(signature.kind, ""), proved, tuple(tenants.most_common(_TENANTS)),
-            time.time_ns() - age_ns if since_ns else 0, build(), self._process,
-        )  # fmt: skip
+        return finding_of(grade, signature, seen, facts, why, self._at_ns, self._process, proved=proved)
 
     def _counted(self, grade: str, kind: str, series: Series, facts: Facts) -> Finding:
         last = series.windows[-1]
@@ -226,15 +229,53 @@ class Investigation:
         return self._finding(grade, seen.signature, [seen], facts, facts.said())._replace(count=last.number)
 
 
-def proofs() -> dict[int, str]:
-    """Tasks that nobody can reach any more, by their `id`, and why; see `runtime.profile.proof`."""
+def finding_of(
+    grade: str,
+    signature: Signature,
+    seen: Sequence[Seen],
+    facts: Facts,
+    why: str,
+    at_ns: int,
+    process: Process | None,
+    *,
+    proved: bool = False,
+) -> Finding:
+    """What is said of things that are alike."""
+    oldest = sorted(seen, key=lambda one: one.since_ns or at_ns)
+    since_ns = oldest[0].since_ns
+    age_ns = max(0, at_ns - since_ns) if since_ns else 0
+    owners = Counter(one.owner for one in seen if one.owner)
+    owner = owners.most_common(1)[0][0] if owners else process.title if process else ""
+    common = set(seen[0].labels).intersection(*(one.labels for one in seen))
+    if signature.node_type:
+        common.add(("node_type", signature.node_type))
+    tenants = Counter(text for one in seen for name, text in one.labels if name == "tenant")
+    exemplars = tuple(one.key for one in oldest[:EXEMPLARS] if one.key)
+    return Finding(
+        grade, signature.kind, len(seen), round(facts.slope.value * 60, 3), round(age_ns / 1e9, 3), signature.id,
+        signature.site, signature.wait, tuple(sorted(common)), owner, why, exemplars,
+        _SUGGESTIONS.get(signature.kind, ""), proved, tuple(tenants.most_common(_TENANTS)),
+        time.time_ns() - age_ns if since_ns else 0, build(), process,
+    )  # fmt: skip
+
+
+class ProvedTask(NamedTuple):
+    """A task that nothing wakes: `first` is the `id` of the first of those that wait for each other."""
+
+    first: int
+    why: str
+    grade: str
+
+
+def proofs() -> tuple[dict[int, ProvedTask], list[str]]:
+    """Tasks that nothing alive can wake, by their `id`, and what could not be seen; see `runtime.profile.proof`."""
     module, _, function = _PROVE.partition(":")
-    found: dict[int, str] = {}
-    for proved in getattr(import_module(module), function)():
-        ident = proved.task if isinstance(proved.task, int) else id(proved.task)
-        if getattr(proved, "grade", LEAK) == LEAK:
-            found[ident] = str(proved.why)
-    return found
+    proof = getattr(import_module(module), function)()
+    found: dict[int, ProvedTask] = {}
+    for proved in proof.findings:
+        for task in proved.ring or (proved.task,):
+            found[id(task)] = ProvedTask(id(proved.task), proved.why, proved.grade)
+    return found, list(proof.notes)
 
 
 # --- asked from elsewhere ---------------------------------------------------------------------------------------------
@@ -244,16 +285,13 @@ def answer(request: Request) -> bytes:
     """The answer to "leaks"; the options are those of `survey`."""
     options = request.options
     inquiry = Investigation(request.process, ttl=options.get("ttl"), kinds=options.get("kinds"))
-    proving = bool(options.get("prove")) and request.threads
-    if proving:
-        inquiry.prove()
     begun_s = time.monotonic()
     inquiry.look()
     if request.threads:
-        _look_on(request, inquiry, begun_s, max(request.seconds, _AGAIN_S if proving else 0.0))
-    if proving:
-        inquiry.prove()
-        inquiry.look()
+        _look_on(request, inquiry, begun_s, request.seconds)
+        if options.get("prove"):
+            inquiry.prove()
+            inquiry.look()
     found = inquiry.findings(options.get("min_grade", INFO))
     notes = inquiry.notes
     if len(found) > _FINDINGS_MAX:
@@ -278,7 +316,7 @@ def survey(
     min_grade: str = INFO,
     ttl: float | None = None,
     kinds: Sequence[str] | None = None,
-    timeout: float = 10.0,
+    timeout: float = PROOF_S,
     pids: frozenset[int] | None = None,
 ) -> Report:
     """Leaks of all processes of a state folder.
@@ -317,15 +355,12 @@ def survey(
 def leaks(*, seconds: float = SECONDS, prove: bool = True, min_grade: str = INFO, ttl: float | None = None) -> Report:
     """Leaks of this process alone; takes `seconds`. For what `survey` says of all processes of a folder."""
     inquiry = Investigation(ttl=ttl)
-    if prove:
-        inquiry.prove()
     begun_s = time.monotonic()
     inquiry.look()
     for number in range(1, round(seconds / WINDOW_S) + 1):
         time.sleep(max(0.0, begun_s + number * WINDOW_S - time.monotonic()))
         inquiry.look()
     if prove:
-        time.sleep(max(0.0, begun_s + _AGAIN_S - time.monotonic()))
         inquiry.prove()
         inquiry.look()
     return Report(inquiry.findings(min_grade), inquiry.notes)

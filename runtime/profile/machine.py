@@ -10,8 +10,8 @@
 Left out: threads and children of this package, idle threads of a living pool (pools do not shrink), threads of native
 libraries, which no program of Python can end, and the helpers that `multiprocessing` keeps for good.
 
-A connection that waits in a pool is closed by its server now and then, and the pool finds out when it takes it: a few in
-CLOSE_WAIT are none of interest. How many are is the budget of "descriptor" (`LEDGER.register_kind`), 16 by itself.
+A connection that waits in a pool is closed by its server now and then, and the pool finds out when it takes it: a few
+in CLOSE_WAIT are none of interest. How many are is the budget of "descriptor" (`LEDGER.register_kind`), 16 by itself.
 
 Concurrency: any thread; one at a time for each `MachineLook`.
 Known limits: without a /proc only threads are seen. Of a descriptor nobody knows since when it is open: its time counts
@@ -39,7 +39,6 @@ from runtime.profile.kinds import DESCRIPTOR, EXECUTOR, PROCESS, SEGMENT, THREAD
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.presence import places_of
-from runtime.profile.snapshot import frames_of
 
 _HELPERS: Final = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver", b"mainspring: ")
 _OWN_THREADS: Final = ("mainspring", "pytest_timeout")
@@ -147,7 +146,7 @@ def _executor_of(thread: threading.Thread, target: Any) -> Callable[[], Any] | N
 
 
 def _stack(frame: FrameType | None) -> tuple[Frame, ...]:
-    return () if frame is None else frames_of(places_of(frame))
+    return tuple(Frame(code.co_qualname, code.co_filename, line) for code, line in places_of(frame))
 
 
 def _started_ns(thread: threading.Thread) -> int:

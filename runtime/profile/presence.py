@@ -71,6 +71,7 @@ ANSWERS: Final = {
     "cpu": "runtime.profile.sampler:answer_cpu",
     "await": "runtime.profile.sampler:answer_await",
     "leaks": "runtime.profile.leaks:answer",
+    "left": "runtime.profile.clean:answer",
     "prove": "runtime.profile.proof:answer",
     "flight": "runtime.profile.sampler:answer_flight",
     "held": "runtime.profile.holdings:answer",

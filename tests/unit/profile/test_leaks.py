@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from runtime.host import kernel
-from runtime.profile.grading import LEAK
-from runtime.profile.leaks import Investigation
+from runtime.profile.grading import LEAK, SUSPECT
+from runtime.profile.leaks import Investigation, ProvedTask
 from runtime.profile.ledger import KIND_BITS, LEDGER
 from runtime.profile.machine import MachineLook, known_things
 from runtime.profile.model import Process
@@ -108,23 +108,26 @@ def test_a_lost_release_makes_the_books_wrong(monkeypatch: pytest.MonkeyPatch) -
         assert "+3" in found.proof
 
 
-def test_a_proof_counts_when_it_is_said_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_only_wake_each_other_is_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     with garden("asyncio") as made:
-        made.run(leak_seeds.leak_task)
-        ((_, task),) = made.kept
-        said = [{id(task): "queue has no producer", 7: "about to be woken"}, {id(task): "queue has no producer"}]
-        monkeypatch.setattr("runtime.profile.leaks.proofs", lambda: said.pop(0))
+        for _ in range(3):
+            made.run(leak_seeds.leak_task)
+        one, other, third = (id(task) for _, task in made.kept)
+        ring = {ident: ProvedTask(one, "two tasks wait for each other", LEAK) for ident in (one, other)}
+        said = ring | {third: ProvedTask(third, "but C may refer to it", SUSPECT), 7: ProvedTask(7, "gone", LEAK)}
+        monkeypatch.setattr("runtime.profile.leaks.proofs", lambda: (said, ["a note"]))
         inquiry = Investigation(HERE, machine=False)
+        inquiry.prove()
         inquiry.look()
-        inquiry.prove()
-        assert not inquiry.findings(LEAK)
-        inquiry.prove()
-        (found,) = inquiry.findings(LEAK)
-        assert (found.count, found.proof, found.proved) == (1, "queue has no producer", True)
+        first, second = inquiry.findings(SUSPECT)
+        assert (first.grade, first.count, first.proved) == (LEAK, 2, True)
+        assert first.proof == "two tasks wait for each other"
+        assert (second.grade, second.count, second.proved) == (SUSPECT, 1, False)
+        assert inquiry.notes == ["a note"]
 
 
 def test_without_a_proof_the_rest_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> dict[int, str]:
+    def broken() -> None:
         raise OSError("no fork here")
 
     with garden("asyncio") as made:

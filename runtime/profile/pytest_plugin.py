@@ -1,0 +1,60 @@
+"""The fixture `no_leaks` for tests of programs with Mainspring, or with asyncio alone: a test may leave nothing behind.
+
+    def test_orders(no_leaks): ...
+
+    @pytest.mark.no_leaks(settle=5.0, ignore=["Client.poll"])
+    async def test_more(): ...
+
+What came during the test and is there after it fails it: asyncio tasks, threads, children, descriptors, entries of the
+ledger, and coroutines that nobody awaited. Each is named with the line that created it. What was there before, such as
+a runtime of a wider fixture, is left out; fixtures that the test asks for come after `no_leaks` where it is a mark,
+so what they leave behind counts, too.
+
+pytest loads this module in every run where Mainspring is installed, so it imports nothing else before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from runtime.profile.clean import Baseline
+
+_NAME = "no_leaks"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The mark."""
+    config.addinivalue_line("markers", f"{_NAME}(settle=2.0, ignore=[...]): the test may leave nothing behind")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The mark asks for the fixture, before all others."""
+    for item in items:
+        names = getattr(item, "fixturenames", None)
+        if names is not None and item.get_closest_marker(_NAME) and _NAME not in names:
+            names.insert(0, _NAME)
+
+
+@pytest.fixture
+def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
+    """The test leaves nothing behind; arguments are those of the mark `no_leaks`: `settle` and `ignore`."""
+    from runtime.errors import LeaksFound  # lazy: as above
+    from runtime.profile.clean import SETTLE_S, Baseline, assert_clean  # lazy: 60 ms for who does not ask for it
+
+    mark = request.node.get_closest_marker(_NAME)
+    asked = {"settle": SETTLE_S, "ignore": ()} | (mark.kwargs if mark is not None else {})
+    baseline = Baseline(request.node.nodeid, events=True)
+    text = ""
+    try:
+        yield baseline
+        assert_clean(asked["settle"], asked["ignore"], baseline=baseline)
+    except LeaksFound as found:
+        text = f"{request.node.nodeid}: {found}"
+    finally:
+        baseline.close()
+    if text:
+        pytest.fail(text, pytrace=False)

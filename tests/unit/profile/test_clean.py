@@ -1,0 +1,108 @@
+"""What is left is named, what is about to end gets a moment, and what was there before is left out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from runtime.errors import LeaksFound
+from runtime.host import kernel
+from runtime.profile.clean import Baseline, assert_clean, await_clean, created_by, top_function
+from runtime.profile.ledger import LEDGER
+from tests.unit.profile.leak_seeds import Garden, garden, leak_descriptor, leak_process, leak_task, leak_thread
+
+pytestmark = pytest.mark.slow
+LONG_S = 60.0
+"""Never reached where something ends."""
+
+
+@pytest.fixture
+def made() -> Iterator[Garden]:
+    with garden("asyncio") as found:
+        yield found
+
+
+def test_nothing_is_left(made: Garden) -> None:
+    LEDGER.release(LEDGER.track("checkout", "session"))
+    LEDGER.track("subscription", "of the engine", daemon=True)
+    assert_clean(0.0)
+
+
+def test_what_is_left_is_named_with_its_line(made: Garden) -> None:
+    made.run(leak_task)
+    with pytest.raises(LeaksFound, match=r"MS176") as raised:
+        assert_clean(0.0)
+    text = str(raised.value)
+    assert "1 x task (waits)" in text
+    assert "created at leak_task (" in text
+    assert "waits at waiting (" in text
+
+
+def test_what_was_there_before_is_left_out(made: Garden) -> None:
+    made.run(leak_task)
+    LEDGER.track("lock", "before")
+    baseline = Baseline()
+    assert_clean(0.0, baseline=baseline)
+    LEDGER.track("lock", "after")
+    with pytest.raises(LeaksFound, match=r"1 x lock \(after\)"):
+        assert_clean(0.0, baseline=baseline)
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
+@pytest.mark.parametrize("plant", [leak_thread, leak_process, leak_descriptor])
+def test_what_a_process_has_of_the_machine_counts_since_a_baseline(made: Garden, plant: object) -> None:
+    baseline = Baseline()
+    made.run(plant)  # type: ignore[arg-type]
+    with pytest.raises(LeaksFound, match=plant.__name__.removeprefix("leak_")):  # type: ignore[attr-defined]
+        assert_clean(0.0, baseline=baseline)
+
+
+def test_what_is_about_to_end_gets_a_moment(made: Garden) -> None:
+    baseline = Baseline()
+    token = LEDGER.track("checkout", "session")
+    timer = threading.Timer(0.05, LEDGER.release, (token,))
+    timer.start()
+    assert_clean(LONG_S, baseline=baseline)
+    timer.join()
+
+
+def test_a_coroutine_may_wait_while_its_loop_goes_on(made: Garden) -> None:
+    async def run() -> None:
+        tasks = [asyncio.create_task(asyncio.sleep(0.02)) for _ in range(3)]
+        await await_clean(LONG_S)
+        assert all(task.done() for task in tasks)
+
+    made.loop.run_until_complete(run())
+
+
+@pytest.mark.parametrize(
+    "ignore", ["task", "waiting", "leak_task", top_function("waiting"), created_by("leak_task"), lambda found: True]
+)
+def test_what_is_named_may_stay(made: Garden, ignore: object) -> None:
+    made.run(leak_task)
+    assert_clean(0.0, [ignore])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("ignore", ["lock", "wait", top_function("leak_task"), created_by("waiting")])
+def test_what_is_not_named_may_not(made: Garden, ignore: object) -> None:
+    made.run(leak_task)
+    with pytest.raises(LeaksFound):
+        assert_clean(0.0, [ignore])  # type: ignore[list-item]
+
+
+def test_tests_are_told_apart_by_their_label(made: Garden) -> None:
+    baseline = Baseline("test_one")
+    LEDGER.label_set = lambda: (("test", "test_two"),)
+    try:
+        token = LEDGER.track("lock", "of another test")
+        assert_clean(0.0, baseline=baseline)
+        LEDGER.label_set = lambda: (("test", "test_one"),)
+        LEDGER.track("lock", "of this one")
+        with pytest.raises(LeaksFound, match=r"1 x lock \(of this one\)"):
+            assert_clean(0.0, baseline=baseline)
+    finally:
+        LEDGER.label_set = None
+    LEDGER.release(token)

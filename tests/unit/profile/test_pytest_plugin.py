@@ -1,0 +1,99 @@
+"""The fixture fails tests that leave something behind, and no others; tests are run by a pytest of their own.
+
+Acceptance test 4: a planted leak fails the build.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+TESTS = """
+import asyncio
+import threading
+
+import pytest
+
+kept = []
+
+async def waits(future):
+    await future
+
+async def starts():
+    future = asyncio.get_running_loop().create_future()
+    kept.append((future, asyncio.create_task(waits(future), name="orders")))
+    await asyncio.sleep(0)
+
+@pytest.fixture
+def loop():
+    loop = asyncio.new_event_loop()
+    yield loop
+    kept.append(loop)
+
+@pytest.mark.no_leaks(settle=0.0)
+def test_leaves_a_task(loop):
+    loop.run_until_complete(starts())
+
+@pytest.mark.no_leaks(settle=0.0, ignore=["waits", "descriptor"])
+def test_may_leave_it(loop):
+    loop.run_until_complete(starts())
+
+def test_leaves_a_thread(no_leaks):
+    event = threading.Event()
+    kept.append(event)
+    threading.Thread(target=event.wait, daemon=True, name="orders").start()
+    no_leaks.since_ns  # what it gives
+
+@pytest.mark.no_leaks(settle=0.0)
+@pytest.mark.filterwarnings("ignore")
+def test_forgets_an_await():
+    waits(None)
+
+@pytest.mark.no_leaks(settle=0.0)
+def test_forgets_an_exception(loop):
+    async def fails():
+        raise ValueError("nobody will know")
+    async def starts():
+        asyncio.create_task(fails())
+        await asyncio.sleep(0.01)
+    loop.run_until_complete(starts())
+    loop.close()
+
+@pytest.mark.no_leaks
+def test_is_clean():
+    asyncio.run(asyncio.sleep(0))
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+
+def test_is_not_asked(loop):
+    loop.run_until_complete(starts())
+"""
+
+
+def test_what_leaves_something_behind_fails(tmp_path: Path) -> None:
+    tmp_path.joinpath("test_orders.py").write_text(TESTS)
+    tmp_path.joinpath("pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-p", "runtime.profile.pytest_plugin", "-p", "no:cacheprovider"]
+    more = ["-q", "-rA", "--strict-markers", "--tb=short", f"--rootdir={tmp_path}", str(tmp_path)]
+    ran = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True)
+    rows = [line.split() for line in ran.stdout.splitlines() if line.startswith(("PASSED ", "ERROR ")) and "::" in line]
+    ended = {row[1]: row[0] for row in rows}
+    assert {name.rpartition("::")[2]: how for name, how in ended.items()} == {
+        "test_leaves_a_task": "ERROR",
+        "test_may_leave_it": "PASSED",
+        "test_leaves_a_thread": "ERROR",
+        "test_forgets_an_await": "ERROR",
+        "test_forgets_an_exception": "ERROR",
+        "test_is_clean": "PASSED",
+        "test_is_not_asked": "PASSED",
+    }, ran.stdout
+    for text in (
+        "1 x task (orders)", "waits at waits (", "1 x thread (orders)", "1 x unawaited (waits)", "1 x unread (Task-",
+    ):  # fmt: skip
+        assert text in ran.stdout
