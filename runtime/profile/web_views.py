@@ -31,6 +31,7 @@ from runtime.profile.capture import delta
 from runtime.profile.formats import flame, leak_page, pprof
 from runtime.profile.kinds import DESCRIPTOR, KINDS, LEASE, LOCK, MESSAGE, NAMES, SEGMENT, THREAD
 from runtime.profile.model import AWAIT, COUNT, LEAKS, Frame, Profile, Sample
+from runtime.profile.plain import plain_report
 from runtime.profile.processes import looked
 from runtime.profile.web import Asked, Refused, Reply
 from runtime.profile.web_text import merged_text, single_text
@@ -159,6 +160,8 @@ def _leaks(asked: Asked) -> Profile:
     report = leak_report(asked)
     profile.notes += report.notes
     for one in report.findings:
+        if str(one.grade) == "info":
+            continue
         labels = {**dict(one.labels), "grade": str(one.grade), "kind": str(one.kind)}
         process = getattr(one, "process", None)
         sample = Sample((*one.site, *one.wait), tuple(sorted(labels.items())), process)
@@ -238,8 +241,7 @@ def _flame(asked: Asked) -> Reply:
 def _leaks_page(asked: Asked) -> Reply:
     report = leak_report(asked)
     if asked.text("format", "html") == "json":
-        rows = [one._asdict() for one in report.findings]
-        return Reply(orjson.dumps({"findings": rows, "notes": report.notes}, default=str), _JSON)
+        return Reply(orjson.dumps(plain_report(report)), _JSON)
     return Reply(leak_page.page(report.findings, notes=report.notes), _HTML)
 
 

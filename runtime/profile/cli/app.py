@@ -162,6 +162,7 @@ def _add_leaks(commands: Any) -> None:
     options.add_argument("-d", "--duration", type=_seconds, metavar="SECONDS", help="how long growth is looked at (5)")
     options.add_argument("--prove", action="store_true", help="also prove it, in a fork of each process")
     _add_pids(options)
+    options.add_argument("--all", action="store_true", help="also what is only to be watched")
     options.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options.add_argument("-o", "--output", type=Path, metavar="FILE.html", help="a page, or JSON, instead of text")
     options.add_argument(
@@ -196,6 +197,7 @@ def _add_outside(commands: Any) -> None:
     options.add_argument("--hz", type=_seconds, default=100.0, metavar="HZ", help="samples a second (100)")
     options.add_argument("--idle", action="store_true", help="keep threads that only wait")
     _add_output(options)
+    _add_by(options)
     options = _command(commands, "doctor", "doctor:show_doctor", "what this machine permits, and what looking costs")
     options.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options = _command(commands, "serve", "serving:serve", "Go's URLs over HTTP, until Ctrl-C")

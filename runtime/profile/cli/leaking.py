@@ -21,7 +21,8 @@ from runtime.profile.cli.app import Exit
 from runtime.profile.cli.shared import frame_text, note_all, pids_of, state_of, until_interrupted
 from runtime.profile.cli.stacks import as_json
 from runtime.profile.formats import leak_page
-from runtime.profile.model import Frame, Process
+from runtime.profile.model import Frame
+from runtime.profile.plain import plain, plain_report
 
 CODES: Final = {"leak": Exit.LEAK, "suspect": Exit.SUSPECT, "info": Exit.SUSPECT}
 _ORDER: Final = ("leak", "suspect", "info")
@@ -41,7 +42,7 @@ def show_leaks(arguments: Namespace, console: Console) -> int:
     if arguments.json:
         console.say(report_json(report))
     else:
-        console.say(finding_lines(report.findings))
+        console.say(finding_lines(report.findings, arguments.all))
         note_all(console, report.notes)
     return exit_code(report.findings, arguments.fail_on)
 
@@ -62,26 +63,15 @@ def exit_code(findings: Sequence[Any], fail_on: str) -> int:
 
 def report_json(report: Any) -> str:
     """All findings as one JSON object."""
-    return as_json({"findings": [plain(one._asdict()) for one in report.findings], "notes": report.notes})
+    return as_json(plain_report(report))
 
 
-def plain(value: Any) -> Any:
-    """Data that JSON has: frames and processes as objects, the rest as it is."""
-    if isinstance(value, Frame | Process):
-        return value._asdict()
-    if isinstance(value, dict):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
-
-
-def finding_lines(findings: Sequence[Any]) -> Iterator[str]:
-    """Findings as text, the worst first."""
-    if not findings:
+def finding_lines(findings: Sequence[Any], every: bool = False) -> Iterator[str]:
+    """Findings as text, the worst first; `every`: also those that are only to be watched."""
+    shown = [one for one in findings if every or str(one.grade) != _ORDER[-1]]
+    if not shown:
         yield "clean: nothing is held that nobody could release"
-        return
-    for one in findings:
+    for one in shown:
         facts = [f"{one.count:,} × {one.kind}"]
         facts += [f"{one.slope_per_min:+.1f} a minute"] if one.slope_per_min else []
         facts += [f"the oldest for {duration_text(round(one.oldest_s * 1e9))}"] if one.oldest_s else []

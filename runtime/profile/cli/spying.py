@@ -15,6 +15,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +32,7 @@ from runtime.profile.model import CPU, NANOSECONDS, Frame, Process, Profile, Sam
 
 IDLE: Final = frozenset(
     "select poll epoll wait _wait wait_for_tstate_lock acquire _recv recv recv_into accept read readinto sleep get "
-    "kevent _doze _sleep_until _try_wait pause sigwait __enter__ join flock lockf".split()
+    "kevent Housekeeper.run _doze _sleep_until _try_wait pause sigwait __enter__ join flock lockf".split()
 )
 """Functions that wait whenever they are innermost."""
 _FRAME: Final = re.compile(r"(.*) \((.*?)(?::(\d+))?\)")
@@ -90,12 +91,13 @@ def spy(
     Returns:
         One profile; in the notes who could not be recorded, and why.
     """
+    begun_ns = time.time_ns()
     running = {process: _start(program, process, seconds, hz, folder) for process in processes}
     left_s = seconds + _PATIENCE_S
     while any(child.poll() is None for child in running.values()) and left_s > 0 and not stop():
         pass_time(_STEP_S)
         left_s -= _STEP_S
-    merged = Profile(CPU, NANOSECONDS, duration_ns=int(seconds * 1e9), hz=hz)
+    merged = Profile(CPU, NANOSECONDS, begun_ns, int(seconds * 1e9), hz)
     for process, child in running.items():
         if child.poll() is None:
             child.send_signal(signal.SIGINT)  # it writes what it has
@@ -149,5 +151,6 @@ def read_raw(text: str, process: Process, *, idle: bool = False) -> Iterator[tup
                 continue
             place = _FRAME.fullmatch(part)
             frames.append(Frame(place[1], place[2], int(place[3] or 0)) if place else Frame(part))
-        if frames and (idle or frames[-1].name.rpartition(".")[2] not in IDLE):
+        leaf = frames[-1].name if frames else ""
+        if frames and (idle or not IDLE & {leaf, leaf.rpartition(".")[2]}):
             yield Sample(tuple(frames), (), process, thread), int(number)
