@@ -38,6 +38,7 @@ from runtime.flow import Flow
 from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.host.scaling import OnScale
 from runtime.opening import new_client
+from runtime.profile_calls import AsyncProfileCalls
 from runtime.registry import TaskRegistry
 from runtime.retention import Retention
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_entry, ask_policy
@@ -46,7 +47,9 @@ from runtime.views import Request, RunStatus
 A = TypeVar("A", bound=AsyncHandle)
 
 
-class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncQueryCalls, AsyncScheduleCalls, AsyncSubmitter):
+class AsyncRuntime(
+    AsyncEventCalls, AsyncOperations, AsyncProfileCalls, AsyncQueryCalls, AsyncScheduleCalls, AsyncSubmitter
+):
     """See the module; arguments as `runtime.engine.Runtime`. Opened by `async with`, or by `await rt.open()`."""
 
     def __init__(
@@ -277,6 +280,7 @@ class AsyncRuntime(AsyncEventCalls, AsyncOperations, AsyncQueryCalls, AsyncSched
             await settled(client, client.say_stop(drain, left), left + EXIT_S)
         finally:
             client.reader.stop()
+            self._end_profile()
             stopping = loop.run_in_executor(None, client.stop_engine)
             stopping.add_done_callback(lambda _: client.settle_all())  # also where this wait is cancelled
             await asyncio.shield(stopping)

@@ -36,6 +36,7 @@ from runtime.host.client import EngineStarter
 from runtime.host.scaling import OnScale
 from runtime.opening import new_client
 from runtime.operations import Operations
+from runtime.profile_calls import ProfileCalls
 from runtime.progress import show_progress
 from runtime.query_calls import QueryCalls
 from runtime.registry import TaskRegistry
@@ -49,7 +50,7 @@ from runtime.views import Request
 A = TypeVar("A", bound=SyncHandle)
 
 
-class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
+class Runtime(EventCalls, Operations, ProfileCalls, QueryCalls, ScheduleCalls, Submitter):
     """See the module.
 
     Args:
@@ -325,6 +326,7 @@ class Runtime(EventCalls, Operations, QueryCalls, ScheduleCalls, Submitter):
         try:
             self._client.close(drain, DRAIN_TIMEOUT_S if timeout is None else timeout)
         finally:
+            self._end_profile()
             if self._sigterm is not None:
                 self._sigterm.restore()
 

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from typing import Final, TextIO
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_HOME: Final = "\x1b[H\x1b[J"
+_PLAIN: Final = "\x1b[0m"
 _KEPT: Final = frozenset("\n\t")
 _DIRECTION_MARKS: Final = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029)))
 
@@ -71,9 +73,21 @@ class Console:
         """The stream for messages."""
         return self._err
 
-    def say(self, lines: str | Iterable[str]) -> None:
-        """Print results."""
-        self._out = self._written(self._out, lines)
+    @property
+    def colours(self) -> bool:
+        """Whether results go to a terminal that shows colours, and nobody asked for none."""
+        wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return wanted and self._out is not None and _is_terminal(self._out)
+
+    def say(self, lines: str | Iterable[str], colour: str = "") -> None:
+        """Print results; `colour` is what a terminal that shows colours is told before each line."""
+        self._out = self._written(self._out, lines, colour if colour and self.colours else "")
+
+    def redraw(self, lines: Iterable[str]) -> None:
+        """Print results in the place of those before, where that is a terminal which can."""
+        if self._out is not None and _is_terminal(self._out) and os.environ.get("TERM") != "dumb":
+            self._out.write(_HOME)
+        self.say(lines)
 
     def note(self, lines: str | Iterable[str]) -> None:
         """Print messages."""
@@ -84,13 +98,13 @@ class Console:
         self._out = self._written(self._out, ())
         self._err = self._written(self._err, ())
 
-    def _written(self, stream: TextIO | None, lines: str | Iterable[str]) -> TextIO | None:
+    def _written(self, stream: TextIO | None, lines: str | Iterable[str], colour: str = "") -> TextIO | None:
         """Write and flush; returns the stream, or None when nobody reads it any more."""
         if stream is None or stream.closed:
             return None
         try:
             for line in (lines,) if isinstance(lines, str) else lines:
-                stream.write(f"{printable(line)}\n")
+                stream.write(f"{colour}{printable(line)}{_PLAIN if colour else ''}\n")
             stream.flush()
         except OSError as refused:
             if refused.errno in _NO_SPACE and stream is self._out:

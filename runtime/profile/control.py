@@ -17,6 +17,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -100,6 +101,7 @@ def ask(
     seconds: float = 0.0,
     timeout: float = TIMEOUT_S,
     only: frozenset[int] | None = None,
+    stop: Callable[[], bool] | None = None,
     **options: Any,
 ) -> Answers:
     """Ask all processes of a state folder.
@@ -110,6 +112,7 @@ def ask(
         seconds: How long they shall look, for what takes time.
         timeout: Seconds to wait beyond that.
         only: Pids of those that are asked; None: all.
+        stop: Asked at each look; when it says True, what is there by then is the answer.
         options: For whoever answers, as plain JSON data; some 700 bytes in all.
 
     Returns:
@@ -123,13 +126,19 @@ def ask(
     if page is None:
         raise ProfileUnavailable(f"no program of this user has {os.fspath(state_dir)} open here")
     try:
-        return _ask(page, what, seconds, timeout, only, options)
+        return _ask(page, what, seconds, timeout, only, options, stop)
     finally:
         page.close()
 
 
 def _ask(
-    page: Page, what: str, seconds: float, timeout: float, only: frozenset[int] | None, options: dict[str, Any]
+    page: Page,
+    what: str,
+    seconds: float,
+    timeout: float,
+    only: frozenset[int] | None,
+    options: dict[str, Any],
+    stop: Callable[[], bool] | None,
 ) -> Answers:
     me, begun_ns = os.getpid(), time.monotonic_ns()
     until_ns = begun_ns + int((seconds + timeout) * 1e9)
@@ -155,7 +164,7 @@ def _ask(
                         _answer_here(page, found)
                 elif found.slot in asked or (relay and found.process.role == "spawner"):
                     send(found.process, SIGNAL, found.hears & HEARS_PYTHON)
-            silent = _wait(page, row, asked, until_ns, only)
+            silent = _wait(page, row, asked, until_ns, only, stop)
         finally:
             page.end_request(row)
         return _collect(folder, [found.process for found in silent])
@@ -174,7 +183,12 @@ def _answer_here(page: Page, found: ProcessRow) -> None:
 
 
 def _wait(
-    page: Page, row: RequestRow, asked: dict[int, ProcessRow], until_ns: int, only: frozenset[int] | None
+    page: Page,
+    row: RequestRow,
+    asked: dict[int, ProcessRow],
+    until_ns: int,
+    only: frozenset[int] | None,
+    stop: Callable[[], bool] | None,
 ) -> list[ProcessRow]:
     """Wait until all have answered, those included that were born meanwhile; returns who has not, and lives."""
     look_s = _LOOK_S
@@ -195,6 +209,8 @@ def _wait(
             if number != row.number or state not in (DONE, FAILED):
                 waited.append(found)
         if not any(found.slot in hears for found in waited) or time.monotonic_ns() >= until_ns:
+            return waited
+        if stop is not None and stop():
             return waited
         time.sleep(look_s)
         look_s = min(look_s * 1.3, _LOOK_MOST_S)

@@ -20,6 +20,8 @@ from runtime.host import kernel
 from runtime.profile.kinds import ASK, DESCRIPTOR, LEASE, MESSAGE, PROCESS, RUN, SEGMENT, THREAD, TIMER, VIEW
 from runtime.profile.ledger import LEDGER, Gauged
 
+# global: what of this process is shown beside its tasks and threads: the engine's core
+SHOWN: Final[dict[str, Any]] = {}
 _FD: Final = "/proc/self/fd"
 _BLOCK: Final = "/memfd:mainspring"
 
@@ -35,6 +37,7 @@ def gauge_process() -> None:
 def gauge_engine(core: Any, host: Any) -> None:
     """What the engine has: an `actors.core.EngineCore` and the `runtime.host.engine_host.EngineHost` around it."""
     scheduler = core.scheduler
+    SHOWN["core"] = core  # global: there is one engine in a process
     LEDGER.gauge(RUN, lambda: (len(scheduler.book.live), 0, 0))
     LEDGER.gauge(LEASE, lambda: (core.held(), 0, 0))
     LEDGER.gauge(MESSAGE, lambda: (_backlog(host), 0, 0))

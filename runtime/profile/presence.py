@@ -74,6 +74,8 @@ ANSWERS: Final = {
     "leaks": "runtime.profile.leaks:answer",
     "left": "runtime.profile.clean:answer",
     "prove": "runtime.profile.proof:answer",
+    "held": "runtime.profile.holdings:answer",
+    "tree": "runtime.profile.graph_here:answer",
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
 to say has been put already."""

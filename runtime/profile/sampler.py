@@ -208,13 +208,21 @@ def flight(seconds: float = RING_S, process: Process | None = None, kind: str = 
 
 
 def answer_cpu(request: Request) -> bytes | None:
-    """A CPU profile of as long as is asked for; option `hz`."""
+    """A CPU profile of as long as is asked for; option `hz`.
+
+    A process that may have no threads answers within a handler, where it cannot wait: what it uses is read from the
+    kernel by who asks (`others`).
+    """
+    if not request.threads:
+        return Profile(CPU).to_json()
     sampler = CpuSampler(float(request.options.get("hz", CAPTURE_HZ)), request.process).start()
     return _answer(request, sampler.so_far, sampler.stop)
 
 
 def answer_await(request: Request) -> bytes | None:
     """An await profile of as long as is asked for; option `hz`."""
+    if not request.threads:
+        return Profile(AWAIT).to_json()
     sampler = AwaitSampler(float(request.options.get("hz", AWAIT_HZ)), request.process).start()
     whole = Profile(AWAIT)
 
@@ -228,9 +236,9 @@ def answer_await(request: Request) -> bytes | None:
 
 
 def answer_flight(request: Request) -> bytes:
-    """The last minute; options `seconds` and `kind`."""
+    """The last minute; options `back_s` and `kind`."""
     options = request.options
-    return flight(float(options.get("seconds", RING_S)), request.process, options.get("kind", CPU)).to_json()
+    return flight(float(options.get("back_s", RING_S)), request.process, options.get("kind", CPU)).to_json()
 
 
 def _newest(whole: Profile, found: Profile) -> Profile:

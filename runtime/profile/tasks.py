@@ -85,14 +85,22 @@ class LoopBooks:
         coro = task.get_coro() if isinstance(task, asyncio.Task) else None
         code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None)
         if message == _DESTROYED and code is not None:
-            LEDGER.note(DESTROYED, task.get_name() if task is not None else None, code)
+            note_event(DESTROYED, task.get_name() if task is not None else None, code)
             loop.call_soon(sweep, TASK)
         elif message == _UNREAD and code is not None:
-            LEDGER.note(UNREAD, task.get_name() if task is not None else None, code)
+            note_event(UNREAD, task.get_name() if task is not None else None, code)
         if self._before is not None:
             self._before(loop, context)
         else:
             loop.default_exception_handler(context)
+
+
+def note_event(kind: str, key: Any, code: CodeType) -> None:
+    """Enter what happened. Nobody releases it, so the oldest goes when there are too many."""
+    LEDGER.track(kind, key, code=code)
+    live = LEDGER.book(kind).live
+    while len(live) > EVENTS_MAX:
+        LEDGER.release(next(iter(live)))
 
 
 def enter_attempt(task: asyncio.Task[Any] | None, owner: Any, code: CodeType) -> int:

@@ -22,7 +22,7 @@ from typing import Final
 
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.profile.formats.roots import process_of, roots
-from runtime.profile.formats.wire import blob, fields, number, numbers, packed, signed
+from runtime.profile.formats.wire import blob, fields, number, numbers, packed, signed, varint
 from runtime.profile.model import AWAIT, COUNT, CPU, LEAKS, LIVE, NANOSECONDS, Frame, Labels, Process, Profile, Sample
 
 TYPES: Final = {CPU: ("samples", "cpu"), AWAIT: ("contentions", "delay")}
@@ -70,13 +70,17 @@ def _parts(profile: Profile, rooted: bool) -> Iterator[bytes]:
     types = type_names(profile.kind, profile.unit)
     for name, unit in types:
         yield blob(1, number(1, strings.at(name)) + number(2, strings.at(unit)))
-    locations: dict[Frame, int] = {}
+    locations: dict[Frame, bytes] = {}
     frames_of: dict[tuple[Frame, ...], bytes] = {}
     labels_of: dict[tuple[Labels, Process | None, str], bytes] = {}
     for sample, weight in profile:
         stack = (roots(sample) if rooted else ()) + sample.stack
         if stack not in frames_of:
-            frames_of[stack] = packed(1, [locations.setdefault(one, len(locations) + 1) for one in reversed(stack)])
+            for frame in stack:
+                if frame not in locations:
+                    locations[frame] = varint(len(locations) + 1)
+            ids = b"".join([locations[frame] for frame in reversed(stack)])
+            frames_of[stack] = blob(1, ids) if ids else b""
         key = (sample.labels, sample.process, sample.thread)
         if key not in labels_of:
             labels_of[key] = _labels(sample, strings)
@@ -162,6 +166,7 @@ class _Reader:
         self.texts: list[str] = []
         self.parts: dict[int, list[dict[int, list[int | bytes]]]] = {1: [], 2: [], 4: [], 5: [], 11: []}
         self.facts: dict[int, list[int]] = {}
+        self.whose: dict[tuple[int | bytes, ...], tuple[Sample, tuple[Frame, ...]]] = {}
         for field, shape, value in fields(content):
             if field == 6 and isinstance(value, bytes):
                 self.texts.append(value.decode("utf-8", "replace"))
@@ -214,9 +219,21 @@ class _Reader:
         return found
 
     def sample(self, part: dict[int, list[int | bytes]], frames: dict[int, list[Frame]]) -> Sample:
+        key = tuple(part.get(3, ()))
+        known = self.whose.get(key)
+        if known is None:  # hundreds of stacks have the same labels
+            bare = self.bare(key)
+            known = self.whose[key] = bare, roots(bare)
+        bare, own = known
+        stack = tuple([frame for at in reversed(_ints(part, 1)) for frame in frames[at]])
+        stack = stack[len(own) :] if own and stack[: len(own)] == own else stack
+        return Sample(stack, bare.labels, bare.process, bare.thread)
+
+    def bare(self, parts: Iterable[int | bytes]) -> Sample:
+        """Whose a sample with these labels is, without its stack."""
         labels: dict[str, str] = {}
         facts: dict[str, str] = {}
-        for one in part.get(3, ()):
+        for one in parts:
             label = _message(one) if isinstance(one, bytes) else {}
             name = self.text(label, 1)
             text = self.text(label, 2) or (str(signed(_int(label, 3))) if 3 in label else "")
@@ -229,10 +246,7 @@ class _Reader:
             process = process_of(int(facts.get("pid") or 0), facts["process"], int(facts.get("start_time") or 0))
         elif "pid" in facts:
             labels["pid"] = facts["pid"]
-        stack = tuple(frame for at in reversed(_ints(part, 1)) for frame in frames[at])
-        bare = Sample((), tuple(sorted(labels.items())), process, facts.get("thread", ""))
-        own = roots(bare)
-        return bare._replace(stack=stack[len(own) :] if own and stack[: len(own)] == own else stack)
+        return Sample((), tuple(sorted(labels.items())), process, facts.get("thread", ""))
 
 
 def _message(content: bytes) -> dict[int, list[int | bytes]]:

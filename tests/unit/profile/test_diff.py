@@ -119,6 +119,7 @@ def test_intervals_are_those_of_the_paper() -> None:
         assert difference(b / n, n, a / m, m, 1.959964) == pytest.approx((low, high), abs=1e-4)
 
 
+@pytest.mark.slow
 @given(st.floats(0, 1), st.integers(1, 10_000), st.floats(0, 1), st.integers(1, 10_000), st.floats(0.1, 6))
 def test_intervals_hold_the_difference(before: float, m: int, after: float, n: int, z: float) -> None:
     low, high = difference(before, m, after, n, z)

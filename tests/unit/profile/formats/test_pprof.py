@@ -32,7 +32,7 @@ Profile: sample_type=1 ValueType*, sample=2 Sample*, mapping=3 Mapping*, locatio
     period_type=11 ValueType, period=12 int64, comment=13 int64*, default_sample_type=14 int64
 """
 """The public description, github.com/google/pprof `proto/profile.proto`; a star is "repeated"."""
-GOLDEN = "63d079aad2bfac12"
+GOLDEN = "9e7d1cab8d3c1449"
 
 
 def message() -> Any:

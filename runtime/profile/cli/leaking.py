@@ -1,0 +1,122 @@
+"""`leaks` and `watch`: what is held though nothing can finish or release it, and what goes beyond its bounds.
+
+Both end with a code that a build can act upon, see `app`.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+import orjson
+
+from actors.protocol.words import counted
+from runtime.cli.console import Console
+from runtime.cli.outputs import check_writable, write_output
+from runtime.cli.report import duration_text
+from runtime.profile import capture
+from runtime.profile.cli.app import Exit
+from runtime.profile.cli.shared import frame_text, note_all, pids_of, state_of, until_interrupted
+from runtime.profile.cli.stacks import as_json
+from runtime.profile.formats import leak_page
+from runtime.profile.model import Frame
+from runtime.profile.plain import plain, plain_report
+
+CODES: Final = {"leak": Exit.LEAK, "suspect": Exit.SUSPECT, "info": Exit.SUSPECT}
+_ORDER: Final = ("leak", "suspect", "info")
+
+
+def show_leaks(arguments: Namespace, console: Console) -> int:
+    """The command `leaks`."""
+    check_writable(arguments.output)
+    report = capture.leaks(
+        state_of(arguments), seconds=arguments.duration, prove=arguments.prove, pids=pids_of(arguments)
+    )
+    if arguments.output is not None:
+        as_page = not arguments.output.name.endswith(".json")
+        page = leak_page.page(report.findings, notes=report.notes) if as_page else report_json(report).encode()
+        write_output(arguments.output, page)
+        console.note(f"written: {arguments.output}")
+    if arguments.json:
+        console.say(report_json(report))
+    else:
+        console.say(finding_lines(report.findings, arguments.all))
+        note_all(console, report.notes)
+    return exit_code(report.findings, arguments.fail_on)
+
+
+def exit_code(findings: Sequence[Any], fail_on: str) -> int:
+    """4 for a leak, 3 for what is suspect, 0 where the worst is less than what was asked for.
+
+    Args:
+        findings: Those that were found.
+        fail_on: The least grade that counts; "never": none does.
+    """
+    if fail_on == "never":
+        return Exit.OK
+    counts = [grade for grade in _ORDER if any(str(one.grade) == grade for one in findings)]
+    worst = counts[0] if counts else ""
+    return CODES[worst] if worst and _ORDER.index(worst) <= _ORDER.index(fail_on) else Exit.OK
+
+
+def report_json(report: Any) -> str:
+    """All findings as one JSON object."""
+    return as_json(plain_report(report))
+
+
+def finding_lines(findings: Sequence[Any], every: bool = False) -> Iterator[str]:
+    """Findings as text, the worst first; `every`: also those that are only to be watched."""
+    shown = [one for one in findings if every or str(one.grade) != _ORDER[-1]]
+    if not shown:
+        yield "clean: nothing is held that nobody could release"
+    for one in shown:
+        facts = [f"{one.count:,} × {one.kind}"]
+        facts += [f"{one.slope_per_min:+.1f} a minute"] if one.slope_per_min else []
+        facts += [f"the oldest for {duration_text(round(one.oldest_s * 1e9))}"] if one.oldest_s else []
+        yield f"{str(one.grade).upper():<8} {', '.join(facts)}"
+        for name, value in (
+            ("created", _place(one.site)),
+            ("waits", _place(one.wait)),
+            ("labels", ", ".join(f"{label}={text}" for label, text in one.labels)),
+            ("tenants", _tenants(getattr(one, "tenants", ()))),
+            ("owner", leak_page.text_of(one.owner)),
+            ("why", leak_page.text_of(one.proof)),
+            ("such as", ", ".join(map(leak_page.text_of, one.exemplars or ()))),
+            ("do", leak_page.text_of(one.suggestion)),
+        ):
+            if value:
+                yield f"         {name:<8} {value}"
+        yield ""
+    sums = {grade: sum(str(one.grade) == grade for one in findings) for grade in _ORDER}
+    yield ", ".join(
+        counted(count, grade) if grade != "info" else f"{count} to be watched" for grade, count in sums.items()
+    )
+
+
+def _place(stack: Sequence[Frame]) -> str:
+    return frame_text(stack[-1]) if stack else ""
+
+
+def _tenants(tenants: Any) -> str:
+    pairs = tenants.items() if isinstance(tenants, dict) else tenants
+    return ", ".join(f"{name} {count:,}" for name, count in pairs or ())
+
+
+# --- watch ------------------------------------------------------------------------------------------------------------
+
+
+def show_watch(arguments: Namespace, console: Console) -> int:
+    """The command `watch`: says each breach when it comes, and where its bundle is."""
+    watch = import_module("runtime.profile.watch").watch
+    state = state_of(arguments)
+
+    def tell(breach: Any) -> None:
+        data = plain(breach._asdict() if hasattr(breach, "_asdict") else vars(breach))
+        console.say(orjson.dumps(data).decode() if arguments.json else str(breach))
+
+    console.note(f"watching {state}; Ctrl-C ends it")
+    with until_interrupted() as stop:
+        breaches = watch(state, seconds=arguments.duration, tell=tell, stop=stop)
+    return Exit.SUSPECT if breaches else Exit.OK

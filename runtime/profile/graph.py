@@ -1,0 +1,160 @@
+"""Who waits for whom, over all processes: what is made of all answers to "tree" (see `graph_here`).
+
+    face: thread ──waits──► run ──runs──► node ──in──► worker: task ──awaits──► task ...
+                                          node ──calls──► node
+
+Each process says what it knows. An edge may name something that another process describes; `Graph.merged` puts them
+together, and `Graph.cycles` finds what can never go on: a strongly connected component of more than one, or one that
+waits for itself (Tarjan 1972, without recursion).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+WORKER: Final = "worker:"
+"""Of an edge to whatever a worker runs; it becomes the task of the node, or the worker's main thread."""
+
+
+class Node(NamedTuple):
+    """Something that waits or is waited for.
+
+    Attributes:
+        id: Unique over all processes.
+        kind: "thread", "task", "run" or "node".
+        title: Its name.
+        state: "running", "waiting", "ready".
+        at: Where it is: "function (file:line)".
+        process: Title of its process.
+        pid: Its process.
+        age_s: Since when it is there; negative: not known.
+        awaits: What it waits for, in words, where that is nothing with an edge.
+        labels: Of the running code.
+    """
+
+    id: str
+    kind: str
+    title: str
+    state: str
+    at: str
+    process: str
+    pid: int
+    age_s: float = -1.0
+    awaits: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class Edge(NamedTuple):
+    """One waits for another one: "awaits", "joins", "runs", "calls", "in"."""
+
+    waits: str
+    waited_for: str
+    how: str
+
+
+class Graph:
+    """What all processes know, as one.
+
+    Attributes:
+        nodes: By id.
+        after: What each of them waits for, with how.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.after: dict[str, dict[str, str]] = {}
+
+    @classmethod
+    def merged(cls, answers: Iterable[bytes]) -> Graph:
+        """All answers as one graph."""
+        made, edges = cls(), list[Edge]()
+        for content in answers:
+            found = orjson.loads(content)
+            for row in found["nodes"]:
+                node = Node(*row)
+                node = node._replace(labels=tuple((name, text) for name, text in node.labels))
+                before = made.nodes.get(node.id)
+                if before is None or before.state != "running":
+                    made.nodes[node.id] = node
+            edges += (Edge(*row) for row in found["edges"])
+        carried = {edge.waits for edge in edges if edge.how == "in" and not edge.waited_for.startswith(WORKER)}
+        for waits, waited_for, how in edges:
+            if waited_for.startswith(WORKER):
+                if waits in carried:
+                    continue
+                waited_for = f"thread:{waited_for.removeprefix(WORKER)}:main"
+            if waits in made.nodes and waited_for in made.nodes:
+                made.after.setdefault(waits, {})[waited_for] = how
+        return made
+
+    def roots(self) -> list[Node]:
+        """Those that nobody waits for; of a cycle that nobody waits for, its first. Main threads and pool threads that
+        wait for nothing are left out."""
+        waited = {target for after in self.after.values() for target in after}
+        found = [
+            node
+            for node in self.nodes.values()
+            if node.id not in waited and (node.kind != "thread" or node.id in self.after)
+        ]
+        reached = set(self._reached(node.id for node in found))
+        for ring in self.cycles():
+            if not reached & set(ring):
+                found.append(self.nodes[ring[0]])
+                reached.update(self._reached([ring[0]]))
+        return found
+
+    def _reached(self, begin: Iterable[str]) -> Iterator[str]:
+        seen, waiting = set[str](), list(begin)
+        while waiting:
+            one = waiting.pop()
+            if one not in seen:
+                seen.add(one)
+                yield one
+                waiting += self.after.get(one, ())
+
+    def cycles(self) -> list[list[str]]:
+        """Rings that can never go on, each as the ids of those in it, sorted."""
+        found = []
+        for component in components(self.after):
+            one = component[0]
+            if len(component) > 1 or one in self.after.get(one, ()):
+                found.append(sorted(component))
+        return sorted(found)
+
+
+def components(after: dict[str, Any]) -> Iterator[list[str]]:
+    """Strongly connected components, those first that lead to no other one."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    on: set[str] = set()
+    for begin in after:
+        if begin in index:
+            continue
+        work = [(begin, iter(after.get(begin, ())))]
+        index[begin] = low[begin] = len(index)
+        stack.append(begin)
+        on.add(begin)
+        while work:
+            one, rest = work[-1]
+            for other in rest:
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    stack.append(other)
+                    on.add(other)
+                    work.append((other, iter(after.get(other, ()))))
+                    break
+                if other in on:
+                    low[one] = min(low[one], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[one])
+                if low[one] == index[one]:
+                    at = stack.index(one)
+                    yield stack[at:]
+                    on.difference_update(stack[at:])
+                    del stack[at:]
