@@ -23,7 +23,7 @@ from runtime.host.attempts import arguments
 from runtime.host.handlers import Handler
 from runtime.host.results import Place
 from runtime.host.station import Station, stop_signal
-from runtime.profile.labels import Scope
+from runtime.profile.labels import AttemptLabels
 
 
 class BatchCall:
@@ -52,7 +52,7 @@ class BatchCall:
         """Whether the argument of any call could be read."""
         return bool(self._read)
 
-    def scope(self) -> Scope:
+    def scope(self) -> AttemptLabels:
         """What the code of the batch is labelled with: as the first of its calls."""
         return self._station.scope(self._group, 0)
 

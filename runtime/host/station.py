@@ -36,7 +36,7 @@ from runtime.mail.failure import failure_of
 from runtime.mail.lease_table import LeaseTable, WorkerPulse
 from runtime.mail.link import Link
 from runtime.mail.pieces import PieceJoiner
-from runtime.profile.labels import Scope
+from runtime.profile.labels import AttemptLabels
 from runtime.profile.presence import HERE
 
 PULSE_NS: Final = 100_000_000
@@ -145,14 +145,14 @@ class Station:
             gc.freeze()  # what an import made stays: no collection looks at it again
         return handler
 
-    def scope(self, group: WorkGroup, at: int) -> Scope:
+    def scope(self, group: WorkGroup, at: int) -> AttemptLabels:
         """What the code of an attempt is labelled with."""
         number: Any = group.attempts[at] if group.attempts else 1
         attempt: int = number[0] if type(number) is list else number
-        scope: Scope | None = group.scope
+        scope: AttemptLabels | None = group.scope
         if scope is None or scope.attempt != attempt:
             kind, node_type = self._kinds[group.kind_no], self.config["node_type"].get("name", "")
-            scope = group.scope = Scope(kind, group.workflow, node_type, attempt)
+            scope = group.scope = AttemptLabels(kind, group.workflow, node_type, attempt)
         return scope
 
     # --- what is said ---------------------------------------------------------------------------------------------

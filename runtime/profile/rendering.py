@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import Final
 
+from runtime.profile.buckets import Bucket, Places
 from runtime.profile.labels import Labels
 from runtime.profile.model import CPU, Frame, Process, Profile, Sample
 from runtime.profile.naming import NODE
-from runtime.profile.ticks import Bucket, Places
 
 LOOP: Final = Frame("<loop>")
 _LOOP_FILES: Final = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/runners.py", "asyncio/selector_events.py",

@@ -37,36 +37,30 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from time import clock_gettime_ns, monotonic_ns, process_time_ns, pthread_getcpuclockid, thread_time_ns
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Final
 
-from runtime.profile.labels import LABELS, THREADS, Labels, LabelSets, expand
+from runtime.profile.buckets import Bucket, Buckets, Places
+from runtime.profile.execs import EXECS
+from runtime.profile.labels import LABELS, THREADS, Labels, expand
 from runtime.profile.parents import PoolWork, chain_above
 
 HZ: Final = 19.0
 """Always on. A prime, and no divisor of usual intervals."""
 CAPTURE_HZ: Final = 99.0
 HZ_MAX: Final = 1_000.0
-RING_S: Final = 60
-BUCKET_NS: Final = 1_000_000_000
 BUDGET: Final = 0.01
 """Part of the CPU time of the process that ticks may take at `HZ`; `CAPTURE_BUDGET` above."""
 CAPTURE_BUDGET: Final = 0.03
 DEPTH_MAX: Final = 192
-ROWS_MAX: Final = 8_192
-"""In the ring: at most about 8 MB, at 1 KB for a stack of 40 frames."""
-BUCKET_ROWS_MAX: Final = 4_096
 _REST_NS: Final = 50_000
 """Other threads are looked at when they used at least this."""
 _GAP_S_MIN: Final = 0.0005
 _JUDGED_NS: Final = 1_000_000_000
 """CPU time between two looks at the budget."""
 _RATE_TICKS: Final = 32
-_GENERATION: Final = 30
 _STALE_NS: Final = 1_000_000_000
 _CATCHES_UP: Final = 4.0
 _HAS_GIL: Final = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
@@ -75,46 +69,21 @@ _IDLE_FILES: Final = ("concurrent/futures/thread.py", "/threading.py", "/queue.p
 """Where threads of the standard library wait for work. A CPU clock that moved says that there was some since."""
 NATIVE: Final = "<native threads>"
 SELF: Final = "<profiler>"
-CROWDED: Final = "<too many stacks>"
-Places = tuple[CodeType | str, ...]
-
-
-class Row:
-    """Weight of one stack, innermost frame first: code objects, or text, and offsets of instructions."""
-
-    __slots__ = ("labels", "ns", "offsets", "places", "seen", "thread")
-
-    def __init__(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str) -> None:
-        self.places, self.offsets, self.labels, self.thread = places, offsets, labels, thread
-        self.ns = self.seen = 0
-
-
-class Bucket:
-    """A second of ticks. Closed when `ended_ns` is set; times are monotonic."""
-
-    __slots__ = ("begun_ns", "ended_ns", "rows")
-
-    def __init__(self, begun_ns: int) -> None:
-        self.begun_ns, self.ended_ns = begun_ns, 0
-        self.rows: dict[Any, Row] = {}
 
 
 class Ticks:
     """See the module."""
 
     def __init__(self) -> None:
-        self.label_sets = LabelSets()
+        self.buckets = Buckets()
         self.on = self.lost = False
         self.allowed = True
         self.count = self.errors = self.halved = self.total_ns = self.self_ns = 0
-        self.ring: deque[Bucket] = deque(maxlen=RING_S + 1)
-        self.open = Bucket(0)
         self._rates: dict[object, float] = {}
         self._slow = self._catch_up = 1.0
         self._busy_ns = 0
         self._suspended = 0
         self._left_s = 0.0
-        self._rows = 0
         self._seed = (os.getpid() << 20 ^ monotonic_ns()) & 0xFFFFFFFFFFFFFFFF
         self._hooked = False
         self._reset()
@@ -125,7 +94,6 @@ class Ticks:
         self._held: dict[int, int] = {}
         self._judged = (0, 0)
         self._rated = (0, 0)
-        self._generation = 0
 
     # --- on and off -----------------------------------------------------------------------------------------------
 
@@ -170,7 +138,7 @@ class Ticks:
         """Take a last tick of the bucket here and now, and close it. On the main thread. `ends`: keep nothing back."""
         if self.on:
             self._guarded(sys._getframe(1), ends=ends)
-        self._close(monotonic_ns())
+        self.buckets.close(monotonic_ns())
 
     def check(self) -> None:
         """See that all is in order, and `cut`: user code may have taken the timer off, which is armed again, or taken
@@ -181,7 +149,7 @@ class Ticks:
                 self.on = False
                 self._rates.clear()
                 signal.setitimer(signal.ITIMER_PROF, 0)
-                _unwrap_exec()
+                EXECS.unwrap()
             elif not signal.getitimer(signal.ITIMER_PROF)[0]:
                 self._arm()
         self.cut()
@@ -208,7 +176,7 @@ class Ticks:
                 before=self._suspend, after_in_parent=self._resume, after_in_child=self._forked
             )  # none of them does anything while it is off
             atexit.register(self._exit)
-        _wrap_exec(self)
+        EXECS.wrap(self._suspend, self._resume)
         return True
 
     def _release(self) -> None:
@@ -217,14 +185,14 @@ class Ticks:
         if signal.getsignal(signal.SIGPROF) == self._tick:
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        _unwrap_exec()
+        EXECS.unwrap()
 
     def _begin(self) -> None:
         self._reset()
         self._clocks = {clock: clock_gettime_ns(clock) for clock in map(_clock, self._others()) if clock}
         self._main_ns, self._process_ns = thread_time_ns(), process_time_ns()
         self._judged = self._rated = (self._process_ns, 0)
-        self.open = Bucket(monotonic_ns())
+        self.buckets.open = Bucket(monotonic_ns())
 
     def _exit(self) -> None:
         for who in list(self._rates):
@@ -249,9 +217,7 @@ class Ticks:
         """In the child, which has the handler and no timer."""
         was_on, self.on, self._suspended, self._busy_ns = self.on, False, 0, 0
         self._rates.clear()
-        self.ring.clear()
-        self.open = Bucket(0)
-        self._rows = 0
+        self.buckets.forget()
         if was_on and threading.current_thread() is threading.main_thread():
             with suppress(OSError, ValueError):
                 self._release()
@@ -287,8 +253,8 @@ class Ticks:
 
     def _sample(self, frame: FrameType | None, now_ns: int, ends: bool) -> None:
         main_ns, process_ns = thread_time_ns(), process_time_ns()
-        if now_ns - self.open.begun_ns >= BUCKET_NS:
-            self._close(now_ns)
+        if self.buckets.is_over(now_ns):
+            self.buckets.close(now_ns)
         used_ns = main_ns - self._main_ns
         self._rest_ns += process_ns - self._process_ns - used_ns
         places, offsets = walk(frame)
@@ -350,37 +316,8 @@ class Ticks:
         return frames
 
     def _add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> None:
-        rows = self.open.rows
-        if labels:
-            labels = self.label_sets.keep(labels)
-        key = (thread, labels, hash((*map(id, places), *offsets)))
-        row = rows.get(key)
-        if row is None:
-            if len(rows) >= BUCKET_ROWS_MAX:
-                places, offsets, key = (CROWDED,), (-1,), (thread, labels, 0)
-                row = rows.get(key)
-            if row is None:
-                row = rows[key] = Row(places, offsets, labels, thread)
-        row.ns += ns
-        row.seen += 1
+        self.buckets.add(places, offsets, labels, thread, ns)
         self.total_ns += ns
-
-    def _close(self, now_ns: int) -> None:
-        """Put the bucket into the ring, and begin another."""
-        bucket = self.open
-        if bucket.rows:
-            bucket.ended_ns = now_ns
-            ring = self.ring
-            if len(ring) == ring.maxlen:
-                self._rows -= len(ring[0].rows)
-            ring.append(bucket)
-            self._rows += len(bucket.rows)
-            while self._rows > ROWS_MAX and len(ring) > 1:
-                self._rows -= len(ring.popleft().rows)
-        self.open = Bucket(now_ns)
-        self._generation += 1
-        if self._generation % _GENERATION == 0:
-            self.label_sets.age()
 
     # --- rate -----------------------------------------------------------------------------------------------------
 
@@ -405,15 +342,6 @@ class Ticks:
         elif rate > 1.05 * self.hz:
             self._catch_up = max(self._catch_up / 1.2, 1.0)
         self._rated = (process_ns, self.count)
-
-    # --- reading --------------------------------------------------------------------------------------------------
-
-    def closed(self, since_ns: int) -> list[Bucket]:
-        """Buckets that began at this monotonic time or later, and get no more."""
-        for _ in range(8):
-            with suppress(RuntimeError):  # the main thread just put another in
-                return [bucket for bucket in list(self.ring) if bucket.begun_ns >= since_ns]
-        return []
 
 
 def walk(frame: FrameType | None) -> tuple[Places, tuple[int, ...]]:
@@ -442,38 +370,5 @@ def _name(thread: int) -> str:
     return str(found.name) if found is not None else "foreign"
 
 
-class _Exec:
-    """The functions that `os` had before they were wrapped."""
-
-    def __init__(self) -> None:
-        self.real: dict[str, Callable[..., Any]] = {}
-
-
 # global: of this process, as its signal handlers are
-_EXEC: Final = _Exec()
-# global: as above
 TICKS: Final = Ticks()
-
-
-def _wrap_exec(ticks: Ticks) -> None:
-    """Disarm before `exec`, whose program would be ended by the next tick; go on where it fails."""
-    for name in ("execv", "execve"):
-        if name in _EXEC.real:
-            continue
-        real = _EXEC.real[name] = getattr(os, name)
-
-        def wrapped(*args: Any, _real: Callable[..., Any] = real, **kwargs: Any) -> Any:
-            ticks._suspend()
-            try:
-                return _real(*args, **kwargs)
-            finally:
-                ticks._resume()
-
-        wrapped.__name__ = wrapped.__qualname__ = name
-        setattr(os, name, wrapped)
-
-
-def _unwrap_exec() -> None:
-    for name, real in _EXEC.real.items():
-        setattr(os, name, real)
-    _EXEC.real.clear()
