@@ -30,6 +30,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic_ns
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
@@ -50,6 +51,7 @@ from runtime.host.timeouts import TimeoutQueues
 from runtime.mail.lease_table import PASSED, SLOT_MASK
 from runtime.mail.link import RECHECK_NS
 from runtime.mail.ring import ORDERED_MACHINE
+from runtime.profile.pins import PINS, of_attempts
 
 THREADS_MAX: Final = 32
 """Threads for handlers that are no coroutine functions; those beyond wait for one."""
@@ -130,6 +132,7 @@ class AsyncWorker:
         asyncio.set_event_loop(loop)
         self.station.hello(booted_ns)
         loop.add_reader(link.fileno(), self._rung)
+        PINS.append(partial(of_attempts, self._running))
         if self._lifeline >= 0:
             loop.add_reader(self._lifeline, end_own_group)
         self._ask_turn()
