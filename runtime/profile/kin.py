@@ -46,6 +46,8 @@ _WEAK_BAGS: Final = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakVal
 _PASSIVE: Final = (set, dict, list, deque, *_WEAK_BAGS, asyncio.TaskGroup)
 """Methods of these, as callbacks, take a task out and do nothing to it, as `tasks.discard`. A group cancels its tasks
 when one of them fails, which is no end that anybody waits for."""
+_BOOKS: Final = "runtime.profile."
+"""The ledger is told when a task ends, and knows all of them."""
 _INTERRUPT: Final = "_on_sigint"
 """What asyncio.run has called on Ctrl-C: it cancels the main task, whatever that does."""
 _ASEND: Final = ("async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper")
@@ -129,6 +131,8 @@ def beyond(thing: Any) -> list[Any]:
     """What a callback, or something that it has at hand, refers to: of a function not its module."""
     cls = type(thing)
     if cls is FunctionType:
+        if (thing.__module__ or "").startswith(_BOOKS):
+            return []
         return [cell for cell in (thing.__closure__, thing.__defaults__, thing.__kwdefaults__) if cell is not None]
     if cls is BuiltinMethodType or cls is MethodType:
         owner, name = thing.__self__, thing.__name__ if cls is BuiltinMethodType else thing.__func__.__name__

@@ -180,7 +180,7 @@ class Mark:
                 continue
             seen.add(key)
             kind = kinds[type(one)]
-            if not kind or kind == SUSPENDED or kind == WALL:
+            if not kind or kind in (SUSPENDED, WALL):
                 fresh.append(one)
             elif kind != ATOM:
                 fresh.append(one)
