@@ -25,6 +25,8 @@ from actors.protocol.words import counted
 from runtime.checks import is_whole
 from runtime.event_filter import LSN_MAX, EventFilter, Since
 from runtime.event_reader import EventReader
+from runtime.profile.kinds import SUBSCRIPTION
+from runtime.profile.ledger import LEDGER
 from runtime.storage.cursors import Cursor, CursorFile
 
 _LOG: Final = logging.getLogger("mainspring")
@@ -70,6 +72,7 @@ class EventCursor:
         except BaseException:
             self.file.close()
             raise
+        self._token = LEDGER.track(SUBSCRIPTION, name, site_depth=4)
         self._saved: Cursor | None = None
         self.save()
 
@@ -207,6 +210,8 @@ class EventCursor:
 
     def close(self) -> None:
         """Write it and let others read the subscription."""
+        token, self._token = self._token, 0
+        LEDGER.release(token)
         try:
             self.save()
         finally:

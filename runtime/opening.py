@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from weakref import ref
 
 from actors.protocol.errors import NestedRuntime
 from runtime.config import RuntimeConfig
@@ -26,4 +27,6 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     client = EngineClient(starter, session, blobs)
     client.scale_desk.on_scale = config.on_scale
     client.past = Past(config.state_dir, config.archive_rule, lambda: bool(client.intake.recovery.get("archive_owed")))
+    if isinstance(starter, ProcessStarter):
+        starter.client = ref(client)
     return client

@@ -10,6 +10,7 @@ from runtime.host.attempts import insert_context
 from runtime.host.batches import BatchCall
 from runtime.host.handlers import Handler
 from runtime.host.station import stop_signal
+from runtime.profile.tasks import enter_attempt
 
 if TYPE_CHECKING:
     from runtime.host.worker_async import AsyncWorker, Attempt
@@ -24,6 +25,7 @@ async def run_batch(worker: AsyncWorker, attempt: Attempt, batch: BatchCall, kin
             raise stop_signal(attempt.reason)
         handler = worker.station.known_handler(kind_no) or worker.station.find_handler(kind_no)
         attempt.handler = handler
+        attempt.token = enter_attempt(attempt.task, attempt.place, handler.code)
         if handler.timeout_ns is not None:
             attempt.deadline_ns = started_ns + handler.timeout_ns
             worker.timeouts.add(kind_no, attempt.deadline_ns, attempt.place.serial)

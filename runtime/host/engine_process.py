@@ -42,6 +42,7 @@ from runtime.host.log_thread import LogThread
 from runtime.host.refusals import is_refusal, unavailable
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import Link, LinkEnds
+from runtime.profile.gauges import gauge_engine
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder
@@ -126,6 +127,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
             loop, core, face, starter, blobs, log_of, node_types, worker_config, recovery, folder.path, reclaimer
         )
         loop.set_exception_handler(partial(_fail, host))
+        gauge_engine(core, host)
         host.progress.begin(board)
         desk = CommandDesk(loop, folder.path, host.take_event, host.teller, core.persister)
         try:

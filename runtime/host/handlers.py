@@ -17,7 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 from actors.protocol.errors import HandlerRefused, NestedRuntime
@@ -66,6 +66,7 @@ class Handler:
 
     Attributes:
         fn: The function itself.
+        code: Of the function, for whoever asks where it is.
         shape: How its arguments are stored, see `actors.protocol.kinds`.
         coroutine: Whether calling it gives a coroutine.
         context_arg: Name of the parameter that takes the TaskContext, or None.
@@ -77,12 +78,13 @@ class Handler:
     """
 
     __slots__ = (
-        "batches", "coroutine", "context_arg", "context_place", "fn", "name", "pickle", "pool_args", "pools", "shape",
-        "simple", "timeout_ns",
+        "batches", "code", "coroutine", "context_arg", "context_place", "fn", "name", "pickle", "pool_args", "pools",
+        "shape", "simple", "timeout_ns",
     )  # fmt: skip
 
     def __init__(self, kind: dict[str, Any], fn: Callable[..., Any]) -> None:
         self.fn = fn
+        self.code: CodeType = code_of(fn)
         self.shape: str = kind["shape"]
         self.name: str = kind.get("name") or kind["handler"]
         self.pickle: bool = kind.get("payloads") == "pickle"
@@ -103,6 +105,15 @@ class Handler:
     def calls(self, items: list[Any]) -> Iterable[Any]:
         """Plain items as they are called with; lazily where that takes more than a look."""
         return map(with_results, items) if self.shape == "mixed" else items
+
+
+def code_of(fn: Callable[..., Any]) -> CodeType:
+    """The code of a function, or of what a decorator or a callable object hides; that of its call where it has none."""
+    inner = inspect.unwrap(fn)
+    for found in (inner, getattr(inner, "__func__", None), vars(type(inner)).get("__call__")):
+        if isinstance(code := getattr(found, "__code__", None), CodeType):
+            return code
+    return Handler.calls.__code__
 
 
 def with_results(item: Any) -> list[Any]:

@@ -25,6 +25,7 @@ from actors.event_names import is_single, key_of
 from actors.run import Run
 from actors.state_column import CANCELLING, LEASED
 from runtime.mail.board import SLOTS, BoardRow, BoardWriter, bundle_key, run_key, task_key
+from runtime.profile.presence import HERE
 
 if TYPE_CHECKING:
     from actors.core import EngineCore
@@ -91,6 +92,8 @@ class ProgressPublisher:
 
     def turn(self, now_ns: int, *, idle: bool = False) -> bool:
         """Take what is due; `idle`: the engine is about to sleep. True: another turn is wanted at once."""
+        if now_ns >= HERE.due_ns:
+            HERE.beat(now_ns)
         moved = self._book.moved
         if not moved or self.held:
             return False

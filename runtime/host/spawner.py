@@ -6,7 +6,7 @@ knows who is alive without a pid race; because it does nothing else, it answers 
 Started by `launch.Launcher` as `python -c BOOTSTRAP FD PATH`. Talks with the face and with the engine over `channel`.
 
     face    -> spawner  start_engine {config} + fds       stop
-    spawner -> face     engine_started {pid, start_time}  engine_exited {pid, status}  refused {text}
+    spawner -> face     engine_started {pid, start_time}  engine_exited {pid, status}  refused {text}  look
     engine  -> spawner  spawn_worker {worker, config, imports} + fds      kill {worker, signal, group}
     spawner -> engine   spawned {worker, pid, start_time}  refused {worker, text}  exited {worker, pid, status}
 
@@ -28,6 +28,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -36,6 +37,10 @@ from typing import Any, Final
 from runtime.host import kernel
 from runtime.host.channel import Channel, Message
 from runtime.host.children import Child, ChildTable
+from runtime.profile.appear import appear
+from runtime.profile.page import Page
+from runtime.profile.presence import HERE
+from runtime.profile.titles import show_title
 
 KILL_TIMEOUT_S: Final = 1.0
 """Longest wait for killed children; SIGKILL takes milliseconds unless the kernel itself is stuck."""
@@ -61,6 +66,8 @@ class Spawner:
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
         self._engine_cpu_ns: int | None = 0
+        self._page: Page | None = None
+        self._heard = 0
         self._imports = deque(_AT_ONCE + _WHEN_QUIET)
         self._stopping = os.getppid() != face_pid
         for fd in (self._wake_read, self._wake_write):
@@ -95,6 +102,11 @@ class Spawner:
             self._engine_channel.flush()
         self._face.flush()
         self._bury(self._children.reap())
+        if HERE.heard != self._heard:
+            self._heard = HERE.heard
+            self._face.post({"did": "look"})
+        if (now_ns := time.monotonic_ns()) >= HERE.due_ns:
+            HERE.beat(now_ns)
 
     def _wait(self) -> list[int]:
         poller = select.poll()
@@ -147,9 +159,10 @@ class Spawner:
             _close(message.fds)
             self._face.post({"did": "refused", "text": "an engine is running already"})
             return
+        self._take_page(message)
         ours, theirs = socket.socketpair()
         try:
-            body = partial(_enter, message.body, message.fds, theirs)
+            body = partial(_enter, message.body, message.fds, theirs, self._page)
             self._engine = self._children.fork(
                 "engine", 0, body, [*self._private_fds(), ours.fileno(), self._lifeline_read]
             )
@@ -161,13 +174,26 @@ class Spawner:
             self._face.post({"did": "engine_started", "pid": self._engine.pid, "start_time": self._engine.start_time})
         theirs.close()
         _close(message.fds)
+        if self._page is not None and not HERE.presences:
+            with suppress(OSError):
+                show_title(HERE.begin(self._page, "spawner", threads=False).process)
+
+    def _take_page(self, message: Message) -> None:
+        """The page of all processes comes last, with each engine; the first one is kept."""
+        if message.body["config"].get("page"):
+            fd = message.fds.pop()
+            try:
+                self._page = self._page or Page(os.dup(fd))
+            except ValueError:
+                self._page = None
+            os.close(fd)
 
     def _spawn_worker(self, message: Message) -> None:
         worker = int(message.body["worker"])
         assert self._engine_channel is not None
         for name in message.body.get("imports", ()):
             _import(name)
-        body = partial(_enter, message.body, message.fds, self._lifeline_read)
+        body = partial(_enter, message.body, message.fds, self._lifeline_read, self._page)
         try:
             child = self._children.fork("worker", worker, body, [*self._private_fds(), self._engine_channel.fileno()])
         except OSError as refusal:
@@ -204,8 +230,10 @@ class Spawner:
         self._face.post({"did": "engine_exited", "pid": pid, "status": status})
 
 
-def _enter(asked: dict[str, Any], fds: list[int], parent: socket.socket | int) -> None:
+def _enter(asked: dict[str, Any], fds: list[int], parent: socket.socket | int, page: Page | None) -> None:
     """In the child: call the entry, `module:function`, as it was asked for."""
+    if page is not None:
+        appear(page, asked["entry"], asked["config"])
     module, _, function = asked["entry"].partition(":")
     getattr(importlib.import_module(module), function)(asked["config"], fds, parent)
 

@@ -7,13 +7,20 @@ Purpose: one place that knows how a launcher, a link and the engine's settings g
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import ref
 
-from runtime.host.launch import Launcher
+from runtime.host.launch import LOOK, Launcher
 from runtime.host.refusals import unavailable
 from runtime.mail.board import BoardReader, create_board
 from runtime.mail.link import LinkEnds, create_link
+
+if TYPE_CHECKING:
+    from runtime.host.client import EngineClient
+    from runtime.profile.page import Page
+    from runtime.profile.presence import Presence
 
 
 class ProcessStarter:
@@ -24,6 +31,7 @@ class ProcessStarter:
             find the board.
 
     Attributes:
+        client: Whose questions and runs this process is said to wait for.
         board: Where the engines show how far runs are; None where there can be none, and the engine is asked.
     """
 
@@ -32,6 +40,9 @@ class ProcessStarter:
         self._launcher = Launcher()
         self.board: BoardReader | None = None
         self._board_fd = -1
+        self._page: Page | None = None
+        self._presence: Presence | None = None
+        self.client: ref[EngineClient] | None = None
 
     @property
     def pid(self) -> int:
@@ -47,12 +58,15 @@ class ProcessStarter:
                 self._launcher.stop()
                 self._launcher = Launcher()
                 self._launcher.start()
+            if self._page is None:
+                self._make_page()
             ends = create_link()
         except (OSError, RuntimeError) as refused:  # RuntimeError: since Python 3.12, while the interpreter ends
             raise unavailable("an engine cannot be started", refused) from refused
         try:
             board = [self._board_fd] if self._board_fd >= 0 else []
-            self._launcher.start_engine(self._config, [*ends.fds(), *board])
+            page = [self._page.fd] if self._page is not None else []
+            self._launcher.start_engine(self._config, [*ends.fds(), *board, *page])
         except BaseException:
             ends.close()
             raise
@@ -66,17 +80,40 @@ class ProcessStarter:
             self.board = BoardReader(self._board_fd)
         self._config["board"] = self._board_fd >= 0
 
+    def _make_page(self) -> None:
+        """The page of all processes that are started from here, this one included; without one they are not seen."""
+        from runtime.profile.gauges import gauge_client  # lazy: now the spawner boots, and the face has nothing to do
+        from runtime.profile.page import Page, create_page  # lazy: as above
+        from runtime.profile.presence import HERE  # lazy: as above
+
+        with suppress(OSError, ValueError):
+            self._page = Page(create_page(self._config.get("folder_uuid", ""), self._config.get("state_dir", "")))
+            self._presence = HERE.begin(self._page, "face", relayed=True)
+            if self.client is not None and (client := self.client()) is not None:
+                gauge_client(client)
+            HERE.beat(time.monotonic_ns())
+        self._config["page"] = self._page is not None
+
     def fileno(self) -> int:
         """Descriptor that is readable when there is news."""
         return self._launcher.fileno()
 
     def news(self) -> list[dict[str, Any]]:
         """What happened to the engine and its workers."""
-        return self._launcher.receive()
+        found = self._launcher.receive()
+        if self._presence is not None and any(news["did"] == LOOK for news in found):
+            self._presence.look()
+        return [news for news in found if news["did"] != LOOK]
 
     def stop(self) -> None:
         """End everything."""
         self._launcher.stop()
+        if self._presence is not None:
+            self._presence.end()
+            self._presence = None
+        if self._page is not None:
+            self._page.close()
+            self._page = None
         if self.board is not None:
             self.board.close()
         if self._board_fd >= 0:

@@ -36,6 +36,7 @@ from runtime.mail.failure import failure_of
 from runtime.mail.lease_table import LeaseTable, WorkerPulse
 from runtime.mail.link import Link
 from runtime.mail.pieces import PieceJoiner
+from runtime.profile.presence import HERE
 
 PULSE_NS: Final = 100_000_000
 """Between two looks at the own memory."""
@@ -176,6 +177,8 @@ class Station:
 
         Memory now and then; each time where it decides how long the worker lives.
         """
+        if now_ns >= HERE.due_ns:
+            HERE.beat(now_ns)
         if now_ns - self._pulse_ns >= PULSE_NS or self._is_measured:
             self._pulse_ns = now_ns
             self._rss_bytes = self._memory.bytes()

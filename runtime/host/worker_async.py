@@ -51,6 +51,9 @@ from runtime.host.timeouts import TimeoutQueues
 from runtime.mail.lease_table import PASSED, SLOT_MASK
 from runtime.mail.link import RECHECK_NS
 from runtime.mail.ring import ORDERED_MACHINE
+from runtime.profile.kinds import EXECUTOR
+from runtime.profile.ledger import LEDGER
+from runtime.profile.tasks import LoopBooks, enter_attempt
 
 THREADS_MAX: Final = 32
 """Threads for handlers that are no coroutine functions; those beyond wait for one."""
@@ -64,19 +67,9 @@ class Attempt:
     """An attempt, or a batch of them, that runs here; what a TaskContext sees of it (`runtime.context.AttemptView`)."""
 
     __slots__ = (
-        "_worker",
-        "attempt",
-        "batch",
-        "codec",
-        "deadline_ns",
-        "handler",
-        "node_types",
-        "place",
-        "reason",
-        "started_ns",
-        "task",
-        "thread",
-    )
+        "_worker", "attempt", "batch", "codec", "deadline_ns", "handler", "node_types", "place", "reason", "started_ns",
+        "task", "thread", "token",
+    )  # fmt: skip
 
     def __init__(self, worker: AsyncWorker, place: Place, attempt: int) -> None:
         self._worker = worker
@@ -87,6 +80,7 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.thread = 0
         self.reason = 0
+        self.token = 0
         self.started_ns = 0
         self.deadline_ns: int | None = None
         self.codec = worker.station.codec
@@ -115,6 +109,7 @@ class AsyncWorker:
         self._running: dict[int, Attempt] = {}
         self._threads = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
+        self._books = LoopBooks(self._loop)
         self._backlog: deque[bytes] = deque()
         self._backlog_control: deque[bytes] = deque()
         self.timeouts = TimeoutQueues(self._loop, self._timed_out)
@@ -130,12 +125,14 @@ class AsyncWorker:
         signal.signal(signal.SIGUSR1, lambda *_: None)  # stop requests come by mail; see `_stop`
         loop, link = self._loop, self._link
         asyncio.set_event_loop(loop)
+        self._books.install()
         self.station.hello(booted_ns)
         loop.add_reader(link.fileno(), self._rung)
         if self._lifeline >= 0:
             loop.add_reader(self._lifeline, end_own_group)
         self._ask_turn()
         while not self._finished:
+            loop.call_soon(self._books.begin_run)
             try:
                 loop.run_forever()
             except BaseException:  # SystemExit and the like out of a task that a handler left behind
@@ -251,7 +248,7 @@ class AsyncWorker:
         if self._desk.has_stops:
             attempt.reason = self._desk.stop_reason(place.serial)
         self._running[place.serial] = attempt
-        attempt.task = self._loop.create_task(self._run(attempt, group, at))
+        attempt.task = asyncio.Task(self._run(attempt, group, at), loop=self._loop)
 
     def _start_batch(self, group: WorkGroup, claimed: Sequence[int]) -> None:
         """Run claimed leases of a batch as one call, in the name of the first of them."""
@@ -263,7 +260,7 @@ class AsyncWorker:
         if self._desk.has_stops:
             attempt.reason = max(map(self._desk.stop_reason, claimed))
         self._running[claimed[0]] = attempt
-        attempt.task = self._loop.create_task(run_batch(self, attempt, batch, group.kind_no))
+        attempt.task = asyncio.Task(run_batch(self, attempt, batch, group.kind_no), loop=self._loop)
 
     def show_start(self, attempt: Attempt, now_ns: int) -> int:
         """A batch begins: show it, of all its leases. Returns the time."""
@@ -283,6 +280,7 @@ class AsyncWorker:
                 raise stop_signal(attempt.reason)
             handler = self.station.known_handler(group.kind_no) or self.station.find_handler(group.kind_no)
             attempt.handler = handler
+            attempt.token = enter_attempt(attempt.task, place, handler.code)
             attempt.deadline_ns = deadline_of(group, at, handler.timeout_ns, started_ns)
             if handler.timeout_ns is not None:
                 self.timeouts.add(group.kind_no, started_ns + handler.timeout_ns, place.serial)
@@ -330,6 +328,7 @@ class AsyncWorker:
 
     def ended(self, attempt: Attempt) -> int:
         ended_ns = monotonic_ns()
+        LEDGER.release(attempt.token)
         del self._running[attempt.place.serial]
         self.station.tasks_done += len(attempt.batch) or 1
         self.station.busy_ns += ended_ns - attempt.started_ns
@@ -343,6 +342,7 @@ class AsyncWorker:
     ) -> asyncio.Future[tuple[Any, BaseException | None]]:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(min(self._slots, THREADS_MAX), "mainspring-handler")
+            LEDGER.track(EXECUTOR, "mainspring-handler", daemon=True)
         run = contextvars.copy_context().run
         return self._loop.run_in_executor(self._pool, run, self._call, attempt, handler.fn, args, kwargs)
 

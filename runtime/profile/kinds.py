@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Kind(NamedTuple):
+class LedgerKind(NamedTuple):
     """One kind.
 
     Attributes:
@@ -32,6 +32,8 @@ class Kind(NamedTuple):
     event: bool = False
 
 
+Kind = LedgerKind
+"""As it is said where only the ledger is meant."""
 TASK: Final = "task"
 DESTROYED: Final = "destroyed"
 UNAWAITED: Final = "unawaited"
@@ -56,28 +58,28 @@ CHECKOUT: Final = "checkout"
 BOOKS: Final = "ledger"
 
 KINDS: Final = (
-    Kind(1, TASK, 60.0, 10_000, "asyncio tasks"),
-    Kind(2, DESTROYED, 0.0, 1, "tasks that were collected while they waited", event=True),
-    Kind(3, UNAWAITED, 0.0, 1, "coroutines that nobody awaited", event=True),
-    Kind(4, UNREAD, 60.0, 100, "ended tasks whose exception nobody took"),
-    Kind(5, RUN, 3600.0, 1_000_000, "runs that have not ended", tracked=False),
-    Kind(6, ACTOR, 60.0, 1_000, "actors"),
-    Kind(7, MESSAGE, 60.0, 1_000_000, "messages that were not taken", tracked=False),
-    Kind(8, ASK, 60.0, 10_000, "questions without an answer", tracked=False),
-    Kind(9, TIMER, 3600.0, 1_000_000, "timers", tracked=False),
-    Kind(10, GENERATOR, 60.0, 1_000, "asynchronous generators"),
-    Kind(11, THREAD, 300.0, 256, "threads", tracked=False),
-    Kind(12, EXECUTOR, 300.0, 64, "executors of threads"),
-    Kind(13, PROCESS, 300.0, 1_100, "child processes", tracked=False),
-    Kind(14, SEGMENT, 300.0, 4_000, "blocks of shared memory", tracked=False),
-    Kind(15, VIEW, 60.0, 1_000, "exported views of shared memory"),
-    Kind(16, LOCK, 60.0, 1_000, "locks that are held"),
-    Kind(17, LEASE, 3600.0, 1_000_000, "leases", tracked=False),
-    Kind(18, DESCRIPTOR, 300.0, 4_000, "file descriptors", tracked=False),
-    Kind(19, TRANSPORT, 300.0, 1_000, "network connections"),
-    Kind(20, SUBSCRIPTION, 3600.0, 1_000, "subscriptions"),
-    Kind(21, CHECKOUT, 60.0, 1_000, "things that were taken out of a pool"),
-    Kind(22, BOOKS, 0.0, 1, "books that do not balance", tracked=False, event=True),
+    LedgerKind(1, TASK, 60.0, 10_000, "asyncio tasks"),
+    LedgerKind(2, DESTROYED, 0.0, 1, "tasks that were collected while they waited", event=True),
+    LedgerKind(3, UNAWAITED, 0.0, 1, "coroutines that nobody awaited", event=True),
+    LedgerKind(4, UNREAD, 60.0, 100, "ended tasks whose exception nobody took"),
+    LedgerKind(5, RUN, 3600.0, 1_000_000, "runs that have not ended", tracked=False),
+    LedgerKind(6, ACTOR, 60.0, 1_000, "actors"),
+    LedgerKind(7, MESSAGE, 60.0, 1_000_000, "messages that were not taken", tracked=False),
+    LedgerKind(8, ASK, 60.0, 10_000, "questions without an answer", tracked=False),
+    LedgerKind(9, TIMER, 3600.0, 1_000_000, "timers", tracked=False),
+    LedgerKind(10, GENERATOR, 60.0, 1_000, "asynchronous generators"),
+    LedgerKind(11, THREAD, 300.0, 256, "threads", tracked=False),
+    LedgerKind(12, EXECUTOR, 300.0, 64, "executors of threads"),
+    LedgerKind(13, PROCESS, 300.0, 1_100, "child processes", tracked=False),
+    LedgerKind(14, SEGMENT, 300.0, 4_000, "blocks of shared memory", tracked=False),
+    LedgerKind(15, VIEW, 60.0, 1_000, "exported views of shared memory"),
+    LedgerKind(16, LOCK, 60.0, 1_000, "locks that are held"),
+    LedgerKind(17, LEASE, 3600.0, 1_000_000, "leases", tracked=False),
+    LedgerKind(18, DESCRIPTOR, 300.0, 4_000, "file descriptors", tracked=False),
+    LedgerKind(19, TRANSPORT, 300.0, 1_000, "network connections"),
+    LedgerKind(20, SUBSCRIPTION, 3600.0, 1_000, "subscriptions"),
+    LedgerKind(21, CHECKOUT, 60.0, 1_000, "things that were taken out of a pool"),
+    LedgerKind(22, BOOKS, 0.0, 1, "books that do not balance", tracked=False, event=True),
 )
 NAMES: Final = tuple(kind.name for kind in KINDS)
 """In the order of their numbers."""
@@ -85,6 +87,6 @@ KINDS_MAX: Final = 32
 """Kinds of one process, those that its users registered included: so many have a place in the page."""
 
 
-def kind_named(name: str) -> Kind | None:
+def kind_named(name: str) -> LedgerKind | None:
     """The kind of the engine with this name."""
     return next((kind for kind in KINDS if kind.name == name), None)

@@ -24,26 +24,29 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic_ns
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
-from runtime.profile.kinds import KINDS, KINDS_MAX, Kind
+from runtime.profile.kinds import KINDS, KINDS_MAX, LedgerKind
 from runtime.profile.model import Frame, Labels
+from runtime.profile.sites import callers, frame_at
+
+__all__ = ["KIND_BITS", "LEDGER", "Book", "Count", "Entry", "Gauge", "Gauged", "Ledger", "LedgerEntry", "frame_at"]
 
 KIND_BITS: Final = 6
 """Of a token; room for `KINDS_MAX` kinds and more."""
 _KIND_MASK: Final = (1 << KIND_BITS) - 1
 _STEP: Final = 1 << KIND_BITS
-SITE_DEPTH_MAX: Final = 32
+EVENTS_MAX: Final = 1_000
+"""Of a kind that happens and is not held: the newest are kept."""
 
 Gauged = tuple[int, int, int]
 """Live, created since the process began (0: not known), since when the oldest lives (monotonic ns; 0: not known)."""
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """Something that lives. `site` is where it was created, the innermost place last; `since_ns` is monotonic time."""
 
     token: int
@@ -55,6 +58,10 @@ class Entry(NamedTuple):
     daemon: bool
     site: tuple[Frame, ...]
     labels: Labels
+
+
+Entry = LedgerEntry
+"""As it is said where only the ledger is meant."""
 
 
 class Count(NamedTuple):
@@ -69,21 +76,20 @@ class Count(NamedTuple):
 class Book:
     """One kind in this process. `extra` has what few entries have: (ttl_ns, daemon, further places of the site).
 
-    `prove`, `reap` and `budget` are whatever was registered: functions over an Entry, and a number.
+    `prove`, `reap` and `budget` are whatever was registered: functions over a LedgerEntry, and a number.
     """
 
-    __slots__ = ("budget", "created", "extra", "gauges", "kind", "live", "prove", "put", "reap", "released")
+    __slots__ = ("budget", "created", "extra", "gauges", "kind", "live", "prove", "reap", "released")
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: LedgerKind) -> None:
         self.kind = kind
         self.live: dict[int, tuple[Any, ...]] = {}
-        self.put = self.live.setdefault
         self.extra: dict[int, tuple[int, bool, tuple[tuple[CodeType, int], ...]]] = {}
         self.created = itertools.count()
         self.released = itertools.count()
         self.gauges: list[Gauge] = []
-        self.prove: Callable[[Entry], Any] | None = None
-        self.reap: Callable[[Entry], Any] | None = None
+        self.prove: Callable[[LedgerEntry], Any] | None = None
+        self.reap: Callable[[LedgerEntry], Any] | None = None
         self.budget: int | None = None
 
 
@@ -91,35 +97,54 @@ class Gauge(NamedTuple):
     """Something that is counted elsewhere: `look` says how many, `rows` names them where somebody asks."""
 
     look: Callable[[], Gauged]
-    rows: Callable[[], Iterable[Entry]] | None
+    rows: Callable[[], Iterable[LedgerEntry]] | None
 
 
 class Ledger:
     """See the module."""
 
     def __init__(self) -> None:
-        self.label_set: Callable[[], Any] = tuple
-        """The label set of the running code, as it is kept; `runtime.profile.labels` says which."""
         self.expand: Callable[[Any], Labels] = _as_labels
         """Makes labels of what `label_set` gave."""
+        self._hot: dict[str, tuple[Any, ...]] = {}
+        self._ends: list[tuple[Any, Any, Any]] = []
+        self._hooks: list[Callable[[], Any] | None] = [None]
+        self.track = _tracker(self._hot, self._hooks)
+        self.release = _releaser(self._ends, self._stray)
         self._begin()
+
+    @property
+    def label_set(self) -> Callable[[], Any] | None:
+        """Gives the label set of the running code, as it is kept; `runtime.profile.labels` says which."""
+        return self._hooks[0]
+
+    @label_set.setter
+    def label_set(self, gives: Callable[[], Any] | None) -> None:
+        self._hooks[0] = gives
 
     def _begin(self) -> None:
         self._books: dict[str, Book] = {}
         self._numbered: list[Book] = []
-        self._pops: list[Any] = [_nothing] * (1 << KIND_BITS)
+        self._hot.clear()
+        self._ends[:] = [(_nothing, None, None)] * (1 << KIND_BITS)
         self._audits: dict[str, Callable[[], int]] = {}
         self._strange = itertools.count()
         self.born_ns = monotonic_ns()
         for kind in KINDS:
             self._open(kind)
 
-    def _open(self, kind: Kind) -> Book:
+    def _open(self, kind: LedgerKind) -> Book:
         book = Book(kind)
         self._books[kind.name] = book
         self._numbered.append(book)
-        self._pops[kind.no] = book.live.pop
+        self._hot[kind.name] = (kind.no, book.live.setdefault, book.created, book.extra)
+        self._ends[kind.no] = (book.live.pop, book.released, book.extra)
         return book
+
+    def _stray(self, token: int) -> None:
+        """What was released is not there: it was before, or it is the entry of our parent, which is none of ours."""
+        if token >> KIND_BITS >= self.born_ns:
+            next(self._strange)
 
     def forked(self) -> None:
         """In a forked child: what the books say is the parent's."""
@@ -136,10 +161,10 @@ class Ledger:
         name: str,
         *,
         ttl: float | None = None,
-        prove: Callable[[Entry], Any] | None = None,
-        reap: Callable[[Entry], Any] | None = None,
+        prove: Callable[[LedgerEntry], Any] | None = None,
+        reap: Callable[[LedgerEntry], Any] | None = None,
         budget: int | None = None,
-    ) -> Kind:
+    ) -> LedgerKind:
         """Add a kind of one's own, or say more of one that is there.
 
         Args:
@@ -160,7 +185,7 @@ class Ledger:
             no = len(self._numbered) + 1
             if no > KINDS_MAX:
                 raise ValueError(f"no room for the kind {name!r}: there are {KINDS_MAX} of them")
-            book = self._open(Kind(no, name, 60.0, 10_000, name))
+            book = self._open(LedgerKind(no, name, 60.0, 10_000, name))
         if ttl is not None:
             book.kind = book.kind._replace(ttl_s=ttl)
         if budget is not None:
@@ -168,7 +193,7 @@ class Ledger:
         book.prove, book.reap = prove or book.prove, reap or book.reap
         return book.kind
 
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[LedgerKind, ...]:
         """All of this process, in the order of their numbers."""
         return tuple(book.kind for book in self._numbered)
 
@@ -176,61 +201,18 @@ class Ledger:
         """The book of a kind. Raises KeyError."""
         return self._books[kind]
 
-    # --- entries --------------------------------------------------------------------------------------------------
+    def note(self, kind: str, key: Any, code: CodeType) -> None:
+        """Enter an event: nobody releases it, so the oldest goes when there are more than `EVENTS_MAX`."""
+        self.track(kind, key, code=code)
+        live = self._books[kind].live
+        while len(live) > EVENTS_MAX:
+            self.release(next(iter(live)))
 
-    def track(
-        self,
-        kind: str,
-        key: Any = None,
-        *,
-        owner: Any = None,
-        ttl: float | None = None,
-        daemon: bool = False,
-        site_depth: int = 1,
-        code: CodeType | None = None,
-    ) -> int:
-        """Enter something.
+    # --- what is counted elsewhere ----------------------------------------------------------------------------------
 
-        Args:
-            kind: Its kind.
-            key: What tells it from others: a name or a number, never the thing itself.
-            owner: Who has it: a name, or a weak reference.
-            ttl: Seconds after which it is old; None as its kind says.
-            daemon: It is meant to live as long as the process.
-            site_depth: How many callers are noted.
-            code: Where it was created, in place of the caller.
-
-        Returns:
-            The token, for `release`.
-        """
-        book = self._books[kind]
-        if code is None:
-            frame = sys._getframe(1)
-            entry: tuple[Any, ...] = (frame.f_code, frame.f_lasti, key, owner, self.label_set())
-        else:
-            entry = (code, -1, key, owner, self.label_set())
-        token = monotonic_ns() << KIND_BITS | book.kind[0]
-        while book.put(token, entry) is not entry:
-            token += _STEP
-        next(book.created)
-        if daemon or ttl is not None or site_depth != 1:
-            ttl_ns = -1 if ttl is None else int(ttl * 1e9)
-            book.extra[token] = (ttl_ns, daemon, _callers(sys._getframe(1), site_depth) if site_depth > 1 else ())
-        return token
-
-    def release(self, token: int) -> None:
-        """Take an entry out. One that is not there is noted in the books (row 22); one of the parent of a fork is not
-        of these books."""
-        no = token & _KIND_MASK
-        if self._pops[no](token, None) is not None:
-            book = self._numbered[no - 1]
-            next(book.released)
-            if book.extra:
-                book.extra.pop(token, None)
-        elif token >> KIND_BITS >= self.born_ns:
-            next(self._strange)
-
-    def gauge(self, kind: str, count: Callable[[], Gauged], rows: Callable[[], Iterable[Entry]] | None = None) -> Gauge:
+    def gauge(
+        self, kind: str, count: Callable[[], Gauged], rows: Callable[[], Iterable[LedgerEntry]] | None = None
+    ) -> Gauge:
         """Count things of this kind where they are kept. What raises counts nothing.
 
         Args:
@@ -253,7 +235,7 @@ class Ledger:
 
     # --- looking --------------------------------------------------------------------------------------------------
 
-    def entries(self, kind: str | None = None) -> Iterator[Entry]:
+    def entries(self, kind: str | None = None) -> Iterator[LedgerEntry]:
         """What lives now, of a kind or of all. Sites are looked up here, one by one: stop when it is enough."""
         for book in [self._books[kind]] if kind is not None else list(self._numbered):
             for token, entry in list(book.live.items()):
@@ -262,20 +244,22 @@ class Ledger:
                 if gauge.rows is not None:
                     yield from gauge.rows()
 
-    def entry(self, token: int) -> Entry | None:
+    def entry(self, token: int) -> LedgerEntry | None:
         """One of them; None when it was released."""
         no = token & _KIND_MASK
         book = self._numbered[no - 1] if 1 <= no <= len(self._numbered) else None
         found = None if book is None else book.live.get(token)
         return None if book is None or found is None else self._entry(book, token, found)
 
-    def _entry(self, book: Book, token: int, entry: tuple[Any, ...]) -> Entry:
+    def _entry(self, book: Book, token: int, entry: tuple[Any, ...]) -> LedgerEntry:
         code, lasti, key, owner, labels = entry
-        ttl_ns, daemon, callers = book.extra.get(token, (-1, False, ()))
+        ttl_ns, daemon, above = book.extra.get(token, (-1, False, ()))
         if ttl_ns < 0:
             ttl_ns = int(book.kind.ttl_s * 1e9)
-        site = tuple(frame_at(*place) for place in (*callers, (code, lasti)))
-        return Entry(token, book.kind.name, key, token >> KIND_BITS, owner, ttl_ns, daemon, site, self.expand(labels))
+        site = tuple(frame_at(*place) for place in (*above, (code, lasti)))
+        return LedgerEntry(
+            token, book.kind.name, key, token >> KIND_BITS, owner, ttl_ns, daemon, site, self.expand(labels)
+        )
 
     def counts(self) -> dict[str, Count]:
         """The books of all kinds, gauges included."""
@@ -312,45 +296,82 @@ class Ledger:
             if off := created - released - live:
                 wrong[book.kind.name] = off
         for kind, truth in list(self._audits.items()):
-            if off := len(self._books[kind].live) - truth():
+            expected = truth()  # it may sweep, so it comes first
+            if off := len(self._books[kind].live) - expected:
                 wrong[kind] = wrong.get(kind, 0) + off
         if strange := value_of(self._strange):
             wrong["?"] = strange
         return wrong
 
 
+def _tracker(hot: dict[str, tuple[Any, ...]], hooks: list[Callable[[], Any] | None]) -> Callable[..., int]:
+    """Makes `Ledger.track`: a function over cells, which is a third cheaper than a method over attributes."""
+    frame_of, now_ns = sys._getframe, monotonic_ns
+
+    def track(
+        kind: str,
+        key: Any = None,
+        *,
+        owner: Any = None,
+        ttl: float | None = None,
+        daemon: bool = False,
+        site_depth: int = 1,
+        code: CodeType | None = None,
+        lasti: int = -1,
+    ) -> int:
+        """Enter something.
+
+        Args:
+            kind: Its kind.
+            key: What tells it from others: a name or a number, or a weak reference; never the thing itself.
+            owner: Who has it: a name, or a weak reference.
+            ttl: Seconds after which it is old; None as its kind says.
+            daemon: It is meant to live as long as the process.
+            site_depth: How many callers are noted.
+            code: Where it was created, in place of the caller.
+            lasti: The instruction in it; -1 for its first line.
+
+        Returns:
+            The token, for `release`.
+        """
+        no, put, created, extra = hot[kind]
+        if code is None:
+            frame = frame_of(1)
+            code, lasti = frame.f_code, frame.f_lasti
+        labels = hooks[0]
+        entry = (code, lasti, key, owner, () if labels is None else labels())
+        token: int = now_ns() << KIND_BITS | no
+        while put(token, entry) is not entry:
+            token += _STEP
+        next(created)
+        if site_depth != 1 or daemon or ttl is not None:
+            ttl_ns = -1 if ttl is None else int(ttl * 1e9)
+            extra[token] = (ttl_ns, daemon, callers(frame_of(1), site_depth) if site_depth > 1 else ())
+        return token
+
+    return track
+
+
+def _releaser(ends: list[tuple[Any, Any, Any]], stray: Callable[[int], None]) -> Callable[..., None]:
+    """Makes `Ledger.release`."""
+
+    def release(token: int, _: object = None) -> None:
+        """Take an entry out. One that is not there is noted in the books (row 22). A second argument is ignored, so
+        that it may be a callback."""
+        pop, released, extra = ends[token & _KIND_MASK]
+        if pop(token, None) is None:
+            stray(token)
+            return
+        next(released)
+        if extra:
+            extra.pop(token, None)
+
+    return release
+
+
 def value_of(counter: itertools.count[int]) -> int:
     """Where a counter stands; it goes on from there."""
     return int(counter.__reduce__()[1][0])
-
-
-def frame_at(code: CodeType, lasti: int) -> Frame:
-    """A place in a code object; without an instruction (-1) its first line."""
-    line = code.co_firstlineno
-    if lasti >= 0:
-        for start, end, at in code.co_lines():
-            if start <= lasti < end:
-                line = at or line
-                break
-    return Frame(code.co_qualname, code.co_filename, line)
-
-
-def weakly(thing: Any) -> Any:
-    """A key or owner that does not keep the thing alive; itself where it has no weak references."""
-    try:
-        return weakref.ref(thing)
-    except TypeError:
-        return thing
-
-
-def _callers(frame: Any, depth: int) -> tuple[tuple[CodeType, int], ...]:
-    """Callers of a frame, the outermost first, the frame itself not included."""
-    found: list[tuple[CodeType, int]] = []
-    at = frame.f_back
-    while at is not None and len(found) < min(depth, SITE_DEPTH_MAX) - 1:
-        found.append((at.f_code, at.f_lasti))
-        at = at.f_back
-    return tuple(reversed(found))
 
 
 def _oldest(live: dict[int, Any]) -> int:

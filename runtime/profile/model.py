@@ -59,13 +59,17 @@ class Process(NamedTuple):
         return f"{self.role}{number}" + (f" [{self.node_type}]" if self.node_type else "")
 
 
-class Sample(NamedTuple):
+class StackSample(NamedTuple):
     """What is weighed."""
 
     stack: tuple[Frame, ...]
     labels: Labels = ()
     process: Process | None = None
     thread: str = ""
+
+
+Sample = StackSample
+"""As it is said where only profiles are meant."""
 
 
 class Weight(NamedTuple):

@@ -7,12 +7,16 @@ runs at the main thread's next bytecode: also in a loop that never comes back to
 function that does not return. For that there is a second signal, whose handler is C (`faulthandler`): it writes the
 stacks of all threads into an anonymous file of this process, which whoever asks reads through /proc.
 
+The program itself is the user's: no handler in Python is installed there, whatever is asked. The spawner, when it hears
+the signal, tells the face over their socket (`relayed`), and the thread that reads it, or its event loop, sees to an
+answer.
+
 What is asked: `ANSWERS`, by name. The answer is a file in the folder of the request, put in place whole and as often as
 there is something new; then the slot says that it is done. A process that is born meanwhile looks when it begins.
 
 States of a request here: new -> SEEN -> DONE or FAILED.
 
-Invariants: who has no slot has no handler of ours, and nothing is sent to a process without a handler (`control`). A
+Invariants: who has no slot has no use for a signal, and nothing is sent to a process without a handler (`control`). A
     forked child has no slot, whatever it inherits.
 Concurrency: `begin`, `end` and `beat` by the main thread, or by whichever thread opens a runtime; then there is
     only the handler in C. A process that must not have threads (the spawner) answers within the handler.
@@ -40,9 +44,22 @@ import orjson
 
 from runtime.host import kernel
 from runtime.mail.blocks import create_block
+from runtime.profile.gauges import gauge_process
+from runtime.profile.kinds import DESCRIPTOR
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Process
-from runtime.profile.page import DONE, FAILED, HEARS_C, HEARS_PYTHON, REQUESTS, SEEN, Page, RequestRow, Slot
+from runtime.profile.page import (
+    DONE,
+    FAILED,
+    HEARS_C,
+    HEARS_PYTHON,
+    HEARS_RELAY,
+    REQUESTS,
+    SEEN,
+    Page,
+    PageSlot,
+    RequestRow,
+)
 
 SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGURG
 """Asks for a look at the page. Real-time signals are nobody's; where there are none, one that is ignored by default."""
@@ -55,6 +72,7 @@ ANSWERS: Final = {
     "await": "runtime.profile.sampler:answer_await",
     "leaks": "runtime.profile.leaks:answer",
     "prove": "runtime.profile.proof:answer",
+    "pools": "runtime.host.lenders:answer",
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
 to say has been put already."""
@@ -63,6 +81,7 @@ FOLDER: Final = "profile"
 BEAT_NS: Final = 1_000_000_000
 """Between two times that a process which is busy anyway writes its books."""
 _FRAMES_MAX: Final = 256
+_NEVER: Final = 1 << 63
 
 Places = tuple[tuple[CodeType, int], ...]
 
@@ -120,20 +139,17 @@ class Request:
 class Presence:
     """This process in one page. Made by `begin`."""
 
-    def __init__(self, page: Page, slot: Slot, threads: bool) -> None:
+    def __init__(self, page: Page, slot: PageSlot, threads: bool) -> None:
         self.page, self.slot, self.process, self.threads = page, slot, slot.process, threads
         self.seen = [0] * REQUESTS
-        self.due_ns = 0
 
-    def beat(self, now_ns: int) -> None:
-        """Write the books, if it is time. Called where a process comes by anyway; `due_ns` saves the call."""
-        if now_ns >= self.due_ns:
-            self.publish(now_ns)
+    def end(self) -> None:
+        """Give the slot back. Again is harmless."""
+        HERE.end(self)
 
-    def publish(self, now_ns: int) -> None:
-        """Write the books."""
-        self.due_ns = now_ns + BEAT_NS
-        self.slot.publish(now_ns)
+    def look(self) -> None:
+        """Somebody said that there is a request. Any thread."""
+        HERE.hear_here(self)
 
     def fresh(self) -> list[int]:
         """Blocks of requests that this process has not seen."""
@@ -148,27 +164,49 @@ class Here:
         self._errands: deque[Callable[[], None]] = deque()
         self._hang_fd = -1
         self._hears = 0
+        self.heard = 0
+        """How often the signal came."""
         self._pid = os.getpid()
+        self.due_ns = _NEVER
+        """When some presence shall write its books: a comparison with it is all that a busy process pays."""
         os.register_at_fork(after_in_child=self._forked)
 
     # --- beginning and end ----------------------------------------------------------------------------------------
 
-    def begin(self, page: Page, role: str, number: int = 0, node_type: str = "", *, threads: bool = True) -> Presence:
+    def begin(
+        self,
+        page: Page,
+        role: str,
+        number: int = 0,
+        node_type: str = "",
+        *,
+        threads: bool = True,
+        relayed: bool = False,
+    ) -> Presence:
         """Take a slot in a page, answer from now on, and look at what is asked already.
+
+        Args:
+            page: The page.
+            role: What this process is.
+            number: Of a worker.
+            node_type: Of a worker.
+            threads: Whether it may have threads.
+            relayed: It is told by the spawner, and has no handler in Python.
 
         Raises:
             OSError: There is no room.
         """
         self._pid = os.getpid()
         process = Process(self._pid, kernel.start_time(self._pid), role, number, node_type)
-        slot = page.take_slot(process)
+        self._listen(relayed)
+        slot = page.take_slot(process, self._hears | (HEARS_RELAY if relayed else 0), self._hang_fd)
         if slot is None:
             raise OSError("there is no room in the page of processes")
         presence = Presence(page, slot, threads)
         self.presences.append(presence)
-        self._listen()
-        slot.hears(self._hears, self._hang_fd)
-        presence.publish(time.monotonic_ns())
+        if not LEDGER.book(DESCRIPTOR).gauges:
+            gauge_process()
+        self.due_ns = 0
         self._hear_one(presence, ())
         return presence
 
@@ -181,32 +219,37 @@ class Here:
             return
         presence.slot.release()
         if not self.presences:
+            self.due_ns = _NEVER
             self._stop_listening()
 
-    def _listen(self) -> None:
+    def beat(self, now_ns: int) -> None:
+        """Write the books. Called when `due_ns` has come, where a process comes by anyway."""
+        self.due_ns = now_ns + BEAT_NS
+        for presence in list(self.presences):
+            with suppress(ValueError):  # its page was closed meanwhile
+                presence.slot.publish(now_ns)
+
+    def _listen(self, relayed: bool) -> None:
         """Handlers for what nobody else has a handler for."""
-        if not self._hears & HEARS_PYTHON and threading.current_thread() is threading.main_thread():
+        if not (relayed or self._hears & HEARS_PYTHON) and threading.current_thread() is threading.main_thread():
             with suppress(OSError, ValueError):
-                if signal.getsignal(SIGNAL) in (signal.SIG_DFL, self._hear):
+                if signal.getsignal(SIGNAL) == signal.SIG_DFL and not kernel.catches(self._pid, SIGNAL):
                     signal.signal(SIGNAL, self._hear)
                     self._hears |= HEARS_PYTHON
         if not self._hears & HEARS_C and C_SIGNAL and kernel.LINUX:
             with suppress(OSError, ValueError, RuntimeError):
-                if signal.getsignal(C_SIGNAL) == signal.SIG_DFL:
+                if not kernel.catches(self._pid, C_SIGNAL):
                     self._hang_fd = create_block(0, label="mainspring-stacks")
                     fcntl.fcntl(self._hang_fd, fcntl.F_SETFL, os.O_APPEND)
                     faulthandler.register(C_SIGNAL, file=self._hang_fd, all_threads=True)
                     self._hears |= HEARS_C
 
     def _stop_listening(self) -> None:
-        hears, self._hears = self._hears, 0
+        """The handler in Python stays and does nothing: a signal may be on its way, and its default is death."""
+        hears, self._hears = self._hears, self._hears & ~HEARS_C
         if hears & HEARS_C:
             with suppress(Exception):
                 faulthandler.unregister(C_SIGNAL)
-        if hears & HEARS_PYTHON:
-            with suppress(OSError, ValueError):  # another thread than the main one: it stays, and does nothing
-                if signal.getsignal(SIGNAL) == self._hear:
-                    signal.signal(SIGNAL, signal.SIG_DFL)
         if self._hang_fd >= 0:
             os.close(self._hang_fd)
             self._hang_fd = -1
@@ -214,6 +257,7 @@ class Here:
     def _forked(self) -> None:
         """In a forked child: the slots are the parent's, and what a C handler writes, too."""
         self.presences.clear()
+        self.due_ns = _NEVER
         self._errands.clear()
         self._hears &= ~HEARS_C
         if self._hang_fd >= 0:
@@ -227,6 +271,7 @@ class Here:
 
     def _hear(self, signum: int, frame: FrameType | None) -> None:
         """SIGNAL, on the main thread, between two bytecodes of whatever it runs."""
+        self.heard += 1
         try:
             while self._errands:
                 self._errands.popleft()()
@@ -234,8 +279,8 @@ class Here:
                 main = places_of(frame)
                 for presence in list(self.presences):
                     self._hear_one(presence, main)
-        except BaseException:  # noqa: S110, BLE001, RUF100 - whatever goes wrong here is not the interrupted code's
-            pass
+        except Exception:  # noqa: S110, BLE001, RUF100 - whatever goes wrong here is not the interrupted code's
+            pass  # but what the handler of another signal raises meanwhile is, such as AttemptCancelled
 
     def _hear_one(self, presence: Presence, main: Places) -> None:
         for block in presence.fresh():
@@ -249,7 +294,7 @@ class Here:
                 _answer(presence, block, number, main)
 
     def hear_here(self, presence: Presence) -> None:
-        """This process itself asks: answer without a signal."""
+        """Answer without a signal: this process itself asks, or was told."""
         self._hear_one(presence, ())
 
     def _have_answered(self, presence: Presence, block: int, number: int, main: Places) -> None:
@@ -294,21 +339,22 @@ class Here:
 
 def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
     """Answer a request, in a thread of its own or, in a process without, within the handler."""
-    begun_ns = time.thread_time_ns()
-    row = presence.page.request(block)
-    if row is None or row.number != number:
-        return
-    request = Request(presence, row, main)
-    try:
-        content = answer(request)
-        if content is not None:
-            request.put(content)
-            request.done()
-    except BaseException as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
-        with suppress(OSError):
-            request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
-        request.done(failed=True)
-    presence.slot.add_cost(time.thread_time_ns() - begun_ns)
+    begun_ns, pid = time.thread_time_ns(), presence.process.pid
+    with suppress(ValueError):  # the page is closed: this runtime ends
+        row = presence.page.request(block)
+        if row is None or row.number != number or pid not in (row.body.get("only") or [pid]):
+            return
+        request = Request(presence, row, main)
+        try:
+            content = answer(request)
+            if content is not None:
+                request.put(content)
+                request.done()
+        except Exception as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
+            with suppress(OSError):
+                request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
+            request.done(failed=True)
+        presence.slot.add_cost(time.thread_time_ns() - begun_ns)
 
 
 def answer(request: Request) -> bytes | None:
@@ -320,7 +366,7 @@ def answer(request: Request) -> bytes | None:
 
 def answer_count(request: Request) -> bytes:
     """The books as they are now; also of a process that sleeps and writes none."""
-    request.presence.publish(time.monotonic_ns())
+    request.presence.slot.publish(time.monotonic_ns())
     return orjson.dumps({name: [*count] for name, count in LEDGER.counts().items()})
 
 

@@ -138,7 +138,7 @@ class DiskFiles:
 
     def read_together(self, paths: Sequence[str]) -> Sequence[bytes]:
         """A thread for each, with the interpreter lock held by none while its disk works."""
-        with ThreadPoolExecutor(max(1, len(paths))) as threads:
+        with ThreadPoolExecutor(max(1, len(paths)), "mainspring-files") as threads:
             return list(threads.map(self.read, paths))
 
     def size(self, path: str) -> int:

@@ -1,7 +1,7 @@
 """Scenario `pool`: many short calls to a service at once, with a connection out of a pool against one for each call.
 
-One worker of mode "asyncio" with `CONCURRENCY` tasks at once; all tasks are submitted together. Latency is from there to
-the moment when the task had its answer, so it holds the waiting for a place, as the caller sees it. Beside it: how
+One worker of mode "asyncio" with `CONCURRENCY` tasks at once; all tasks are submitted together. Latency is from there
+to the moment when the task had its answer, so it holds the waiting for a place, as the caller sees it. Beside it: how
 often the worker collected garbage, the most memory it had, and what a response object costs that is made for each task
 or used again.
 
