@@ -23,7 +23,7 @@ from time import monotonic_ns
 from types import CodeType
 from typing import Any, Final
 
-from actors.policy.object_pool import INTERRUPTED, NOT_RESET, UNHEALTHY, Grant, PoolBook, PoolCounts, PoolRule
+from actors.policy.object_pool import INTERRUPTED, NOT_RESET, UNHEALTHY, Granted, PoolBook, PoolCounts, PoolRule
 from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout
 from actors.protocol.pool_errors import PoolTimeout, UnknownPool
 from runtime.host.handlers import Handler, resolve
@@ -56,7 +56,7 @@ class Loan:
         self.owner = owner
         self.code = code
         self.pid = os.getpid()
-        self.grant: Grant | None = None
+        self.grant: Granted | None = None
         self.made: Made | None = None
         self.waiter: Waiter | None = None
         self.token = 0
@@ -230,7 +230,7 @@ class ObjectPool:
 
     def _complain(self, what: str) -> None:
         """A pool goes on without the thing; what it said is the program's to see."""
-        print(f"mainspring: {what} of pool {self.pool.name!r} failed", file=sys.stderr)
+        sys.stderr.write(f"mainspring: {what} of pool {self.pool.name!r} failed\n")
         traceback.print_exc()
 
 
