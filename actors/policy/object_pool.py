@@ -47,14 +47,14 @@ class PoolRule(NamedTuple):
     uses_max: int = 0
 
 
-class Grant(NamedTuple):
+class Granted(NamedTuple):
     """What somebody gets: the thing of this number, which is his now; `make`: it does not exist yet, he makes it."""
 
     no: int
     make: bool
 
 
-Asker = Callable[[Grant | None], None]
+Asker = Callable[[Granted | None], None]
 """Who waits; called with what is granted, or with None when the pool is drained."""
 
 
@@ -102,7 +102,7 @@ class PoolBook:
         """Things that exist or are being made."""
         return len(self._making) + len(self._lent) + len(self._idle)
 
-    def take(self, asker: Asker, now_ns: int) -> Grant | None:
+    def take(self, asker: Asker, now_ns: int) -> Granted | None:
         """Somebody wants a thing.
 
         Args:
@@ -161,7 +161,7 @@ class PoolBook:
         self._retire(self._lent, no, reason)
         self._serve(now_ns)
 
-    def replace(self, no: int, reason: str) -> Grant:
+    def replace(self, no: int, reason: str) -> Granted:
         """What was lent turns out to be unfit: its borrower makes another in its place, without waiting again."""
         self._retire(self._lent, no, reason)
         return self._new()
@@ -203,19 +203,19 @@ class PoolBook:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _next(self, now_ns: int) -> Grant | None:
+    def _next(self, now_ns: int) -> Granted | None:
         if self._idle:
             no, thing = self._idle.popitem()
             thing.uses += 1
             self._lent[no] = thing
             self._reused += 1
-            return Grant(no, make=False)
+            return Granted(no, make=False)
         return self._new() if self.size < self.rule.size_max else None
 
-    def _new(self) -> Grant:
+    def _new(self) -> Granted:
         self._last += 1
         self._making.add(self._last)
-        return Grant(self._last, make=True)
+        return Granted(self._last, make=True)
 
     def _serve(self, now_ns: int) -> None:
         """Give what is free to those who wait, first come first served."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import time
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -16,6 +17,8 @@ from runtime.registry import TaskRegistry
 
 TASKS: Final = TaskRegistry()
 POOLED: Final = "http_call"
+SERVICE: Final = "MAINSPRING_BENCH_SERVICE"
+"""Environment variable with the socket of the service."""
 FRESH: Final = "http_call_fresh"
 POOL_SIZE: Final = 64
 BUFFER_BYTES: Final = 65_536
@@ -23,7 +26,7 @@ REQUEST: Final = b"GET / HTTP/1.1\r\nHost: service\r\n\r\n"
 BODY_BYTES: Final = 4_096
 
 
-class Session:
+class Client:
     """A connection with what a client keeps beside it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -33,7 +36,7 @@ class Session:
         self.parser: dict[str, Any] = {"session": self, "headers": {}, "state": "idle"}
 
     @classmethod
-    async def open(cls, path: str) -> Session:
+    async def open(cls, path: str) -> Client:
         """Connect."""
         return cls(*await asyncio.open_unix_connection(path))
 
@@ -55,20 +58,16 @@ class Session:
         await self.writer.wait_closed()
 
 
-@TASKS.pool(POOLED, max_size=POOL_SIZE, reset=Session.clean)
-async def session() -> AsyncIterator[Session]:
+@TASKS.pool(POOLED, max_size=POOL_SIZE, reset=Client.clean)
+async def session() -> AsyncIterator[Client]:
     """To the service of this run."""
-    made = await Session.open(WHERE[0])
+    made = await Client.open(os.environ[SERVICE])
     yield made
     await made.close()
 
 
-# global: where the service of this worker is, said by the first task, because a factory has no arguments
-WHERE: Final[list[str]] = [""]
-
-
 @TASKS.task(node_type=POOLED)
-async def call_pooled(number: int, session: Session) -> int:
+async def call_pooled(number: int, session: Client) -> int:
     """With a session out of the pool."""
     return await session.call()
 
@@ -76,17 +75,11 @@ async def call_pooled(number: int, session: Session) -> int:
 @TASKS.task(node_type=FRESH)
 async def call_fresh(number: int) -> int:
     """With a session of its own."""
-    mine = await Session.open(WHERE[0])
+    mine = await Client.open(os.environ[SERVICE])
     try:
         return await mine.call()
     finally:
         await mine.close()
-
-
-async def begin(path: str) -> list[int]:
-    """Say where the service is; returns what `facts` does."""
-    WHERE[0] = path
-    return await facts()
 
 
 async def facts() -> list[int]:

@@ -17,6 +17,7 @@ from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.control import paused_lines
 from runtime.cli.exits import Exit
+from runtime.cli.object_pools import pool_lines, with_pools
 from runtime.cli.report import align, duration_text, time_text
 from runtime.host.folder_board import board_of_process
 from runtime.mail.board import BoardReader
@@ -40,7 +41,7 @@ def show_status(state: Path, console: Console, *, as_json: bool = False) -> Exit
         console: Where to print.
         as_json: One JSON object instead of text.
     """
-    summary = with_board(summarise(str(state)))
+    summary = with_pools(state, with_board(summarise(str(state))))
     console.say(status_json(summary) if as_json else status_lines(state, summary))
     return Exit.OK
 
@@ -101,6 +102,7 @@ def status_lines(state: Path, summary: Mapping[str, Any]) -> list[str]:
     if paused := summary.get("paused"):
         notes = {scope: PauseNote(**note) for scope, note in (summary.get("pauses") or {}).items()}
         lines.append(f"paused         {('; ' if notes else ', ').join(paused_lines(paused, notes))}")
+    lines += pool_lines(summary.get("objects") or [])
     if not runs:
         return lines
     ended = [run for run in runs if run["state"] != RUNNING]

@@ -23,15 +23,17 @@ from time import monotonic_ns
 from types import CodeType
 from typing import Any, Final
 
-from actors.policy.object_pool import INTERRUPTED, NOT_RESET, UNHEALTHY, Grant, PoolBook, PoolCounts, PoolRule
+from actors.policy.object_pool import INTERRUPTED, NOT_RESET, UNHEALTHY, Granted, PoolBook, PoolCounts, PoolRule
 from actors.protocol.control_signals import AttemptCancelled, AttemptTimeout
 from actors.protocol.pool_errors import PoolTimeout, UnknownPool
 from runtime.host.handlers import Handler, resolve
+from runtime.host.lenders import LENDERS
 from runtime.host.pool_hosts import PoolHost, Waiter
 from runtime.host.pool_things import Made, close_thing, make_thing
 from runtime.pools import Pool
 from runtime.profile.kinds import CHECKOUT
 from runtime.profile.ledger import LEDGER
+from runtime.profile.presence import HERE
 from runtime.units import seconds_to_ns
 
 REPORT_NS: Final = 200_000_000
@@ -54,7 +56,7 @@ class Loan:
         self.owner = owner
         self.code = code
         self.pid = os.getpid()
-        self.grant: Grant | None = None
+        self.grant: Granted | None = None
         self.made: Made | None = None
         self.waiter: Waiter | None = None
         self.token = 0
@@ -228,7 +230,7 @@ class ObjectPool:
 
     def _complain(self, what: str) -> None:
         """A pool goes on without the thing; what it said is the program's to see."""
-        print(f"mainspring: {what} of pool {self.pool.name!r} failed", file=sys.stderr)
+        sys.stderr.write(f"mainspring: {what} of pool {self.pool.name!r} failed\n")
         traceback.print_exc()
 
 
@@ -240,6 +242,9 @@ class Lender:
     """
 
     def __init__(self, slots: int) -> None:
+        LENDERS.add(self)
+        if HERE.presences:
+            HERE.due_ns = 0  # the page is to say soon that this process lends
         self.lock = threading.Lock()
         self._slots = slots
         self._pools: dict[str, ObjectPool] = {}
@@ -265,9 +270,8 @@ class Lender:
         self, host: PoolHost, held: list[Loan], handler: Handler, args: list[Any], kwargs: dict[str, Any]
     ) -> None:
         """Put things into the arguments where the handler's signature has them."""
-        code = getattr(handler.fn, "__code__", None)
         for name, place, pool in handler.pool_args:
-            loan = await self.pool(handler.pools[pool]).lend(host, held, handler.name, code)
+            loan = await self.pool(handler.pools[pool]).lend(host, held, handler.name, handler.code)
             assert loan.made is not None
             if 0 <= place <= len(args):
                 args.insert(place, loan.made.value)

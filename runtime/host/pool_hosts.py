@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from actors.policy.object_pool import Grant
+from actors.policy.object_pool import Granted
 from actors.protocol.errors import InternalError
 from actors.protocol.pool_errors import UnknownPool
 
@@ -41,9 +41,9 @@ class Waiter(Protocol):
     """Who waits for a thing; called when it is granted. `told`: it was; `grant` None then: the pool is drained."""
 
     told: bool
-    grant: Grant | None
+    grant: Granted | None
 
-    def __call__(self, grant: Grant | None) -> None:
+    def __call__(self, grant: Granted | None) -> None:
         """It is granted."""
 
 
@@ -71,10 +71,10 @@ class BlockedThread:
 
     def __init__(self) -> None:
         self.told = False
-        self.grant: Grant | None = None
+        self.grant: Granted | None = None
         self.event = threading.Event()
 
-    def __call__(self, grant: Grant | None) -> None:
+    def __call__(self, grant: Granted | None) -> None:
         self.grant, self.told = grant, True
         self.event.set()
 
@@ -131,12 +131,12 @@ class WaitingTask:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.told = False
-        self.grant: Grant | None = None
+        self.grant: Granted | None = None
         self.future: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._thread = threading.get_ident()
 
-    def __call__(self, grant: Grant | None) -> None:
+    def __call__(self, grant: Granted | None) -> None:
         self.grant, self.told = grant, True
         if threading.get_ident() == self._thread:
             self._wake()

@@ -37,8 +37,8 @@ from runtime.mail.link import Link, LinkEnds
 from runtime.profile import always
 
 GC_THRESHOLD: Final = (10_000, 10, 10)
-"""A collection for each 10,000 new objects that are still there, in place of 700: as many tasks of a loop that wait have
-about so many, and each collection in between looks at all of them and finds nothing."""
+"""A collection for each 10,000 new objects that are still there, in place of 700: some hundred tasks of a loop, while
+they wait, have as many, and each collection in between looks at them and finds nothing."""
 
 
 def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:

@@ -76,6 +76,7 @@ ANSWERS: Final = {
     "prove": "runtime.profile.proof:answer",
     "held": "runtime.profile.holdings:answer",
     "tree": "runtime.profile.graph_here:answer",
+    "pools": "runtime.host.lenders:answer",
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
 to say has been put already."""

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actors.policy.object_pool import Grant, PoolBook, PoolRule
+from actors.policy.object_pool import Granted, PoolBook, PoolRule
 from runtime.host.lender import Lender, ObjectPool
 from runtime.host.pool_hosts import OnLoop
 from runtime.pools import Pool, PoolOptions
@@ -36,7 +36,7 @@ class BookMachine(RuleBasedStateMachine):
         super().__init__()
         self.book = PoolBook(PoolRule(3, AGE_NS, IDLE_NS, USES_MAX))
         self.now_ns = 0
-        self.waiting: list[Callable[[Grant | None], None]] = []
+        self.waiting: list[Callable[[Granted | None], None]] = []
         self.making: list[int] = []
         self.lent: dict[int, int] = {}
         self.born: dict[int, int] = {}
@@ -44,7 +44,7 @@ class BookMachine(RuleBasedStateMachine):
         self.closed: set[int] = set()
         self.told: list[Any] = []
 
-    def got(self, grant: Grant) -> None:
+    def got(self, grant: Granted) -> None:
         assert grant.no not in self.closed
         assert grant.no not in self.lent
         assert grant.no not in self.making
@@ -58,7 +58,7 @@ class BookMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.book.drained)
     @rule()
     def take(self) -> None:
-        def asker(grant: Grant | None) -> None:
+        def asker(grant: Granted | None) -> None:
             assert self.waiting[0] is asker  # nobody overtakes
             self.waiting.pop(0)
             if grant is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runtime import NodeType, Runtime
+from runtime.cli import main
 from runtime.errors import PoolTimeout, TaskFailed, UnknownPool
 from tests.scenarios import handlers_pools as made
 from tests.scenarios.waiting import await_lines, until, words
@@ -176,3 +177,16 @@ def test_all_is_closed_before_a_worker_is_replaced(state_dir: Path, notes: Path)
         assert len(pids) == 2
         assert words(notes)["closed-plain-1"] >= 1
         until(lambda: pool_row(rt, "cpu", "plain").get("closed", {}).get("drained", 0) >= 1, "the report")
+
+
+def test_status_of_a_running_program_shows_its_pools(
+    rt: Runtime, state_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for mark in range(3):
+        get(rt, made.by_name, mark)
+
+    def shown() -> str:
+        assert main(["status", str(state_dir)]) == 0
+        return capsys.readouterr().out
+
+    until(lambda: "plain of cpu: 0 lent, 1 idle, 0 wait; made 1, used again 2, closed 0" in shown(), "the line")

@@ -1,8 +1,8 @@
 """Scenario `gc`: how often, and for how long, each kind of process collects garbage over very many tasks.
 
 Ours: the settings of each process role (see `runtime/ARCHITECTURE.md`). The baseline: the same engine with those that
-CPython starts with, and nothing frozen. Every collection of every process is noted as it ends, in one file: a module
-`sitecustomize` that the spawner imports, and its forks have, does so. Workers are of both modes, half of the tasks each.
+CPython starts with, and nothing frozen. Every collection of every process is noted as it ends, in one file, by a module
+`sitecustomize` that the spawner imports and its forks have. Workers are of both modes, half of the tasks each.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _measured(setup: Setup, *, default: bool) -> Sample:
         extra[f"{role}_full"] = sum(g == 2 for pid, g, _ in notes if roles.get(pid) == role)
         extra[f"{role}_p99_us"] = percentile(pauses, 0.99) / 1e3 if pauses else 0.0
         extra[f"{role}_pauses_ms"] = sum(pauses) / 1e6
-    return window.sample(setup.tasks, **extra)
+    return window.sample(setup.tasks, (), **extra)
 
 
 async def increment_async(number: int) -> int:

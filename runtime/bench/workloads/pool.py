@@ -1,7 +1,7 @@
 """Scenario `pool`: many short calls to a service at once, with a connection out of a pool against one for each call.
 
-One worker of mode "asyncio" with `CONCURRENCY` tasks at once; all tasks are submitted together. Latency is from there to
-the moment when the task had its answer, so it holds the waiting for a place, as the caller sees it. Beside it: how
+One worker of mode "asyncio" with `CONCURRENCY` tasks at once; all tasks are submitted together. Latency is from there
+to the moment when the task had its answer, so it holds the waiting for a place, as the caller sees it. Beside it: how
 often the worker collected garbage, the most memory it had, and what a response object costs that is made for each task
 or used again.
 
@@ -11,6 +11,7 @@ A published case in Go for comparison: mean latency 42.7 -> 18.3 ms, collections
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -29,8 +30,8 @@ from runtime.bench.pool_handlers import (
     FRESH,
     POOL_SIZE,
     POOLED,
+    SERVICE,
     TASKS,
-    begin,
     call_fresh,
     call_pooled,
     facts,
@@ -73,9 +74,9 @@ class PoolScenario(Scenario):
 
 def _measured(setup: Setup, node_type: str, call: Any, use: Any) -> Sample:
     types = [*session.node_types(1), NodeType(node_type, workers=1, mode="asyncio", concurrency=CONCURRENCY)]
-    with _service() as path, session.open_runtime(setup, tasks=TASKS, node_types=types) as runtime:
+    with _service(), session.open_runtime(setup, tasks=TASKS, node_types=types) as runtime:
         there = runtime.options(node_type=node_type)
-        before = there.submit(begin, path).result(SECONDS_MAX)
+        before = there.submit(facts).result(SECONDS_MAX)
         runtime.submit(call, 0).result(SECONDS_MAX)
         with MeasuredWindow(session.members(runtime)) as window:
             started_ns = time.monotonic_ns()
@@ -99,8 +100,8 @@ def _measured(setup: Setup, node_type: str, call: Any, use: Any) -> Sample:
 
 
 @contextmanager
-def _service() -> Iterator[str]:
-    """A service that runs as long as the block; gives its socket."""
+def _service() -> Iterator[None]:
+    """A service that runs as long as the block; workers that are started in it know its socket."""
     with tempfile.TemporaryDirectory(prefix="mainspring-bench-") as folder:
         path = str(Path(folder) / "service")
         program = f"from runtime.bench.pool_handlers import serve; serve({path!r})"
@@ -110,6 +111,8 @@ def _service() -> Iterator[str]:
             try:
                 if service.stdout is None or service.stdout.readline() != "ready\n":
                     raise BenchError("the service did not start")
-                yield path
+                os.environ[SERVICE] = path
+                yield
             finally:
+                os.environ.pop(SERVICE, None)
                 service.communicate()
