@@ -180,7 +180,7 @@ class Mark:
                 continue
             seen.add(key)
             kind = kinds[type(one)]
-            if kind == PLAIN or kind == SUSPENDED or kind == WALL:  # noqa: PLR1714 - the hot line
+            if kind == PLAIN or kind == SUSPENDED or kind == WALL:
                 fresh.append(one)
             elif kind != ATOM:
                 fresh.append(one)

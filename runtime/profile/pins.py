@@ -31,7 +31,7 @@ PINS: Final[list[Callable[[], Pins]]] = []
 def pins_now() -> list[Pins]:
     """What all of them say."""
     found = []
-    for say in list(PINS):
+    for say in PINS:
         try:
             found.append(say())
         except Exception:  # noqa: S112, BLE001, RUF100 - its owner changes it, or ends

@@ -320,10 +320,11 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
             request.put(content)
             request.done()
     except BaseException as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # nobody waits any more, or the page was closed meanwhile
             request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
-        request.done(failed=True)
-    presence.slot.add_cost(time.thread_time_ns() - begun_ns)
+            request.done(failed=True)
+    with suppress(ValueError):  # the page was closed meanwhile
+        presence.slot.add_cost(time.thread_time_ns() - begun_ns)
 
 
 def answer(request: Request) -> bytes | None:

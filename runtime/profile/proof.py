@@ -253,7 +253,9 @@ def _undisturbed() -> Iterator[None]:
 
 def _no_warning() -> None:
     wanted = r"runtime\.profile\.apart"
-    if not any(row[3] is not None and row[3].pattern == wanted for row in warnings.filters if hasattr(row[3], "pattern")):
+    if not any(
+        row[3] is not None and row[3].pattern == wanted for row in warnings.filters if hasattr(row[3], "pattern")
+    ):
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=wanted)
 
 
