@@ -9,9 +9,9 @@ that was unfinished goes on. Closing stops taking submissions, waits until what 
 on when it is opened again. Leaving the `with` block closes; with Ctrl-C it does not wait for running attempts.
 
 A runtime works from any thread, beside a running event loop, in notebooks and web servers. It installs no signal
-handler unless asked, but for two real-time signals that nobody else has (see `runtime.profile.presence`). Only one
-runtime, in one process, can have a state folder at a time. In a fork of the program it refuses to work; inside a worker
-it cannot be opened.
+handler unless asked, but one in C, of a real-time signal that nobody else has (see `runtime.profile.presence`). Only
+one runtime, in one process, can have a state folder at a time. In a fork of the program it refuses to work; inside a
+worker it cannot be opened.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ from runtime.host.forks import call_in_forks
 
 ENGINE_ENTRY: Final = "runtime.host.engine_process:run"
 WORKER_ENTRY: Final = "runtime.host.worker_main:run"
+LOOK: Final = "look"
+"""What the spawner says to the face when somebody asks all processes something, see `runtime.profile.presence`."""
 _ASYNC_IMPORTS: Final = ("uvloop", "runtime.host.worker_async")
 MARK: Final = "MAINSPRING_SPAWNER"
 """Environment variable of all our processes and what they start; its value names the spawner."""

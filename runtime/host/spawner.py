@@ -6,7 +6,7 @@ knows who is alive without a pid race; because it does nothing else, it answers 
 Started by `launch.Launcher` as `python -c BOOTSTRAP FD PATH`. Talks with the face and with the engine over `channel`.
 
     face    -> spawner  start_engine {config} + fds       stop
-    spawner -> face     engine_started {pid, start_time}  engine_exited {pid, status}  refused {text}
+    spawner -> face     engine_started {pid, start_time}  engine_exited {pid, status}  refused {text}  look
     engine  -> spawner  spawn_worker {worker, config, imports} + fds      kill {worker, signal, group}
     spawner -> engine   spawned {worker, pid, start_time}  refused {worker, text}  exited {worker, pid, status}
 
@@ -37,8 +37,9 @@ from typing import Any, Final
 from runtime.host import kernel
 from runtime.host.channel import Channel, Message
 from runtime.host.children import Child, ChildTable
+from runtime.profile.appear import appear
 from runtime.profile.page import Page
-from runtime.profile.presence import HERE, appear
+from runtime.profile.presence import HERE
 from runtime.profile.titles import show_title
 
 KILL_TIMEOUT_S: Final = 1.0
@@ -66,6 +67,7 @@ class Spawner:
         self._wake_read, self._wake_write = os.pipe()
         self._engine_cpu_ns: int | None = 0
         self._page: Page | None = None
+        self._heard = 0
         self._imports = deque(_AT_ONCE + _WHEN_QUIET)
         self._stopping = os.getppid() != face_pid
         for fd in (self._wake_read, self._wake_write):
@@ -100,6 +102,9 @@ class Spawner:
             self._engine_channel.flush()
         self._face.flush()
         self._bury(self._children.reap())
+        if HERE.heard != self._heard:
+            self._heard = HERE.heard
+            self._face.post({"did": "look"})
         if (now_ns := time.monotonic_ns()) >= HERE.due_ns:
             HERE.beat(now_ns)
 

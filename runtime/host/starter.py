@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from runtime.host.launch import Launcher
+from runtime.host.launch import LOOK, Launcher
 from runtime.host.refusals import unavailable
 from runtime.mail.board import BoardReader, create_board
 from runtime.mail.link import LinkEnds, create_link
@@ -88,7 +88,7 @@ class ProcessStarter:
 
         with suppress(OSError, ValueError):
             self._page = Page(create_page(self._config.get("folder_uuid", ""), self._config.get("state_dir", "")))
-            self._presence = HERE.begin(self._page, "face")
+            self._presence = HERE.begin(self._page, "face", relayed=True)
             if self.client is not None and (client := self.client()) is not None:
                 gauge_client(client)
             HERE.beat(time.monotonic_ns())
@@ -100,7 +100,10 @@ class ProcessStarter:
 
     def news(self) -> list[dict[str, Any]]:
         """What happened to the engine and its workers."""
-        return self._launcher.receive()
+        found = self._launcher.receive()
+        if self._presence is not None and any(news["did"] == LOOK for news in found):
+            self._presence.look()
+        return [news for news in found if news["did"] != LOOK]
 
     def stop(self) -> None:
         """End everything."""

@@ -30,6 +30,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic_ns
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
@@ -52,6 +53,7 @@ from runtime.mail.link import RECHECK_NS
 from runtime.mail.ring import ORDERED_MACHINE
 from runtime.profile.kinds import EXECUTOR
 from runtime.profile.ledger import LEDGER
+from runtime.profile.pins import PINS, of_attempts
 from runtime.profile.tasks import LoopBooks, enter_attempt
 
 THREADS_MAX: Final = 32
@@ -137,6 +139,7 @@ class AsyncWorker:
         self._books.install()
         self.station.hello(booted_ns)
         loop.add_reader(link.fileno(), self._rung)
+        PINS.append(partial(of_attempts, self._running))
         if self._lifeline >= 0:
             loop.add_reader(self._lifeline, end_own_group)
         self._ask_turn()

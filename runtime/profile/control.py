@@ -32,6 +32,7 @@ from runtime.profile.page import (
     FAILED,
     HEARS_C,
     HEARS_PYTHON,
+    HEARS_RELAY,
     LABEL,
     Page,
     PageReader,
@@ -39,7 +40,7 @@ from runtime.profile.page import (
     RequestRow,
     is_alive,
 )
-from runtime.profile.presence import ANSWERS, C_SIGNAL, FOLDER, HERE, SIGNAL, Request, catches
+from runtime.profile.presence import ANSWERS, C_SIGNAL, FOLDER, HERE, SIGNAL, Request
 from runtime.storage.folder import StateFolder
 
 __all__ = ["ANSWERS", "Answers", "Request", "ask", "hung_stacks", "page_of_folder", "send"]
@@ -139,19 +140,21 @@ def _ask(
     folder = root / f"ask-{by[0]}-{by[1]}-{begun_ns:x}"
     folder.mkdir(mode=0o700)
     body = {"what": what, "folder": folder.name, "begun_ns": begun_ns, "until_ns": until_ns}
-    body |= {"seconds": seconds, "options": options, "by": by}
+    body |= {"seconds": seconds, "options": options, "by": by, "only": None if only is None else sorted(only)}
     try:
         row = page.put_request(body)
         if row is None:
             raise ProfileUnavailable("too much is asked of this folder at the same time")
         try:
-            asked = {found.slot: found for found in page.processes() if only is None or found.process.pid in only}
-            own = [found for found in asked.values() if found.process.pid == me]
-            for found in asked.values():
-                if found.process.pid != me:
+            there = page.processes()
+            asked = {found.slot: found for found in there if only is None or found.process.pid in only}
+            relay = any(found.hears & HEARS_RELAY for found in asked.values())
+            for found in there:
+                if found.process.pid == me:
+                    if found.slot in asked:
+                        _answer_here(page, found)
+                elif found.slot in asked or (relay and found.process.role == "spawner"):
                     send(found.process, SIGNAL, found.hears & HEARS_PYTHON)
-            for found in own:
-                _answer_here(page, found)
             silent = _wait(page, row, asked, until_ns, only)
         finally:
             page.end_request(row)
@@ -175,7 +178,8 @@ def _wait(
 ) -> list[ProcessRow]:
     """Wait until all have answered, those included that were born meanwhile; returns who has not, and lives."""
     look_s = _LOOK_S
-    hears = {slot for slot, found in asked.items() if found.hears & HEARS_PYTHON or found.process.pid == os.getpid()}
+    ways = HEARS_PYTHON | HEARS_RELAY
+    hears = {slot for slot, found in asked.items() if found.hears & ways or found.process.pid == os.getpid()}
     while True:
         waited: list[ProcessRow] = []
         for found in page.processes():
@@ -221,7 +225,7 @@ def send(process: Process, signum: int, hears: int) -> bool:
     except OSError:
         return False
     try:
-        if not is_alive(process.pid, process.start_time) or not catches(process.pid, signum):
+        if not is_alive(process.pid, process.start_time) or not kernel.catches(process.pid, signum):
             return False
         signal.pidfd_send_signal(pidfd, signum)
         return True

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from runtime.host import kernel
-from runtime.profile.kinds import ASK, DESCRIPTOR, LEASE, MESSAGE, PROCESS, RUN, SEGMENT, THREAD, TIMER
+from runtime.profile.kinds import ASK, DESCRIPTOR, LEASE, MESSAGE, PROCESS, RUN, SEGMENT, THREAD, TIMER, VIEW
 from runtime.profile.ledger import LEDGER, Gauged
 
 _FD: Final = "/proc/self/fd"
@@ -42,9 +42,15 @@ def gauge_engine(core: Any, host: Any) -> None:
 
 
 def gauge_client(client: Any) -> None:
-    """What a program waits for: questions and runs of a `runtime.host.client.EngineClient`, for as long as it lives."""
-    queries, runs = client.intake.queries, client.intake.open
-    for kind, there in ((ASK, queries), (RUN, runs)):
+    """What a program waits for and holds, of a `runtime.host.client.EngineClient`, for as long as that lives.
+
+    Questions, runs, and files of large results.
+    """
+    intake = client.intake
+    counted = [(ASK, intake.queries), (RUN, intake.open)]
+    if intake._pins is not None:
+        counted.append((VIEW, intake._pins))
+    for kind, there in counted:
         gauge = LEDGER.gauge(kind, partial(_of, there))
         weakref.finalize(client, LEDGER.remove_gauge, kind, gauge).atexit = False
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic_ns
 from types import CodeType
@@ -40,6 +39,8 @@ KIND_BITS: Final = 6
 """Of a token; room for `KINDS_MAX` kinds and more."""
 _KIND_MASK: Final = (1 << KIND_BITS) - 1
 _STEP: Final = 1 << KIND_BITS
+EVENTS_MAX: Final = 1_000
+"""Of a kind that happens and is not held: the newest are kept."""
 
 Gauged = tuple[int, int, int]
 """Live, created since the process began (0: not known), since when the oldest lives (monotonic ns; 0: not known)."""
@@ -199,6 +200,13 @@ class Ledger:
     def book(self, kind: str) -> Book:
         """The book of a kind. Raises KeyError."""
         return self._books[kind]
+
+    def note(self, kind: str, key: Any, code: CodeType) -> None:
+        """Enter an event: nobody releases it, so the oldest goes when there are more than `EVENTS_MAX`."""
+        self.track(kind, key, code=code)
+        live = self._books[kind].live
+        while len(live) > EVENTS_MAX:
+            self.release(next(iter(live)))
 
     # --- what is counted elsewhere ----------------------------------------------------------------------------------
 
@@ -364,14 +372,6 @@ def _releaser(ends: list[tuple[Any, Any, Any]], stray: Callable[[int], None]) ->
 def value_of(counter: itertools.count[int]) -> int:
     """Where a counter stands; it goes on from there."""
     return int(counter.__reduce__()[1][0])
-
-
-def weakly(thing: Any) -> Any:
-    """A key or owner that does not keep the thing alive; itself where it has no weak references."""
-    try:
-        return weakref.ref(thing)
-    except TypeError:
-        return thing
 
 
 def _oldest(live: dict[int, Any]) -> int:

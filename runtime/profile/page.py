@@ -64,6 +64,8 @@ itself took; what it answers to; descriptor, plus 1, of what the C handler write
 _ACKS: Final = 16
 HEARS_PYTHON: Final = 1
 HEARS_C: Final = 2
+HEARS_RELAY: Final = 4
+"""What a process answers to: a handler in Python, one in C, and the spawner, which passes the word on."""
 SEEN: Final = 1
 DONE: Final = 2
 FAILED: Final = 3
@@ -95,7 +97,7 @@ class ProcessRow(NamedTuple):
         begun_ns: When it took its slot (monotonic).
         beat_ns: When it last wrote its books (monotonic); 0: not yet. One that sleeps writes none.
         self_cpu_ns: CPU time that the profiler itself took there.
-        hears: `HEARS_PYTHON` and `HEARS_C`, as they are.
+        hears: `HEARS_PYTHON`, `HEARS_C` and `HEARS_RELAY`, as they are.
         hang_fd: Its descriptor of what the C handler writes; -1: none.
         acks: By request: (number, SEEN, DONE or FAILED).
     """
@@ -182,8 +184,14 @@ class Page:
         begun, beat, cost, hears, hang = (int(words[at + field]) for field in (BEGUN, BEAT, SELF_CPU, HEARS, HANG_FD))
         return ProcessRow(process, slot, self._books(slot), begun, beat, cost, hears, hang - 1, acks)
 
-    def take_slot(self, process: Process) -> PageSlot | None:
-        """A slot for this process; None where there is no room, or somebody who was stopped holds the lock."""
+    def take_slot(self, process: Process, hears: int = 0, hang_fd: int = -1) -> PageSlot | None:
+        """A slot for this process; None where there is no room, or somebody who was stopped holds the lock.
+
+        Args:
+            process: Who it is.
+            hears: What it answers to, from now on: whoever sees the slot may send that.
+            hang_fd: Of what its C handler writes; -1: none.
+        """
         with self._locked() as locked:
             if not locked:
                 return None
@@ -195,7 +203,7 @@ class Page:
             if slot == SLOTS:
                 return None
             words[_USED] = max(used, slot + 1)
-            return PageSlot(self, slot, process)
+            return PageSlot(self, slot, process, hears, hang_fd)
 
     def _is_left(self, slot: int) -> bool:
         at = self._word(slot)
@@ -328,7 +336,7 @@ PageReader = Page
 class PageSlot:
     """The slot of this process."""
 
-    def __init__(self, page: Page, slot: int, process: Process) -> None:
+    def __init__(self, page: Page, slot: int, process: Process, hears: int, hang_fd: int) -> None:
         self.page, self.slot, self.process = page, slot, process
         self._at = Page._word(slot)
         self._byte = self._at << 3
@@ -339,17 +347,12 @@ class PageSlot:
             words[self._at + word] = 0
         words[self._at + START], words[self._at + NUMBER] = process.start_time, process.number
         words[self._at + BEGUN] = time.monotonic_ns()
+        words[self._at + HEARS], words[self._at + HANG_FD] = hears, hang_fd + 1
         page.write_text(self._byte + _ROLE_BYTE, process.role, 32)
         page.write_text(self._byte + _TYPE_BYTE, process.node_type)
         for place in range(KINDS_MAX - len(NAMES)):
             page.write_text(self._byte + _NAMES_BYTE + place * _NAME_BYTES, "", _NAME_BYTES)
         words[self._at + PID] = process.pid
-
-    def hears(self, what: int, hang_fd: int) -> None:
-        """What this process answers to, and the descriptor (-1: none) of what its C handler writes."""
-        words = self.page.words
-        words[self._at + HANG_FD] = hang_fd + 1
-        words[self._at + HEARS] = what
 
     def publish(self, now_ns: int) -> None:
         """Write the books, as they are now."""

@@ -6,7 +6,7 @@ time ends although nothing can be seen that would end it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 
@@ -31,9 +31,14 @@ PINS: Final[list[Callable[[], Pins]]] = []
 def pins_now() -> list[Pins]:
     """What all of them say."""
     found = []
-    for say in PINS:
+    for say in tuple(PINS):
         try:
             found.append(say())
         except Exception:  # noqa: S112, BLE001, RUF100 - its owner changes it, or ends
             continue
     return found
+
+
+def of_attempts(running: Mapping[int, Any]) -> Pins:
+    """Of the attempts that run in this worker: a limit on the time of one ends it."""
+    return Pins((running,), tuple(one.task for one in tuple(running.values()) if one.deadline_ns is not None))

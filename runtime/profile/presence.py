@@ -7,6 +7,10 @@ runs at the main thread's next bytecode: also in a loop that never comes back to
 function that does not return. For that there is a second signal, whose handler is C (`faulthandler`): it writes the
 stacks of all threads into an anonymous file of this process, which whoever asks reads through /proc.
 
+The program itself is the user's: no handler in Python is installed there, whatever is asked. The spawner, when it hears
+the signal, tells the face over their socket (`relayed`), and the thread that reads it, or its event loop, sees to an
+answer.
+
 What is asked: `ANSWERS`, by name. The answer is a file in the folder of the request, put in place whole and as often as
 there is something new; then the slot says that it is done. A process that is born meanwhile looks when it begins.
 
@@ -30,7 +34,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from types import CodeType, FrameType
@@ -44,8 +48,18 @@ from runtime.profile.gauges import gauge_process
 from runtime.profile.kinds import DESCRIPTOR
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Process
-from runtime.profile.page import DONE, FAILED, HEARS_C, HEARS_PYTHON, REQUESTS, SEEN, Page, PageSlot, RequestRow
-from runtime.profile.titles import show_title
+from runtime.profile.page import (
+    DONE,
+    FAILED,
+    HEARS_C,
+    HEARS_PYTHON,
+    HEARS_RELAY,
+    REQUESTS,
+    SEEN,
+    Page,
+    PageSlot,
+    RequestRow,
+)
 
 SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGURG
 """Asks for a look at the page. Real-time signals are nobody's; where there are none, one that is ignored by default."""
@@ -68,13 +82,6 @@ BEAT_NS: Final = 1_000_000_000
 """Between two times that a process which is busy anyway writes its books."""
 _FRAMES_MAX: Final = 256
 _NEVER: Final = 1 << 63
-_ROLES: Final = {
-    "worker_main": "worker",
-    "engine_process": "engine",
-    "checkpointer": "checkpointer",
-    "archive_trimmer": "trimmer",
-}
-"""What a process of the spawner is, by the module of its entry."""
 
 Places = tuple[tuple[CodeType, int], ...]
 
@@ -140,6 +147,10 @@ class Presence:
         """Give the slot back. Again is harmless."""
         HERE.end(self)
 
+    def look(self) -> None:
+        """Somebody said that there is a request. Any thread."""
+        HERE.hear_here(self)
+
     def fresh(self) -> list[int]:
         """Blocks of requests that this process has not seen."""
         return [block for block in range(REQUESTS) if self.page.number(block) != self.seen[block]]
@@ -153,6 +164,8 @@ class Here:
         self._errands: deque[Callable[[], None]] = deque()
         self._hang_fd = -1
         self._hears = 0
+        self.heard = 0
+        """How often the signal came."""
         self._pid = os.getpid()
         self.due_ns = _NEVER
         """When some presence shall write its books: a comparison with it is all that a busy process pays."""
@@ -160,21 +173,37 @@ class Here:
 
     # --- beginning and end ----------------------------------------------------------------------------------------
 
-    def begin(self, page: Page, role: str, number: int = 0, node_type: str = "", *, threads: bool = True) -> Presence:
+    def begin(
+        self,
+        page: Page,
+        role: str,
+        number: int = 0,
+        node_type: str = "",
+        *,
+        threads: bool = True,
+        relayed: bool = False,
+    ) -> Presence:
         """Take a slot in a page, answer from now on, and look at what is asked already.
+
+        Args:
+            page: The page.
+            role: What this process is.
+            number: Of a worker.
+            node_type: Of a worker.
+            threads: Whether it may have threads.
+            relayed: It is told by the spawner, and has no handler in Python.
 
         Raises:
             OSError: There is no room.
         """
         self._pid = os.getpid()
         process = Process(self._pid, kernel.start_time(self._pid), role, number, node_type)
-        slot = page.take_slot(process)
+        self._listen(relayed)
+        slot = page.take_slot(process, self._hears | (HEARS_RELAY if relayed else 0), self._hang_fd)
         if slot is None:
             raise OSError("there is no room in the page of processes")
         presence = Presence(page, slot, threads)
         self.presences.append(presence)
-        self._listen()
-        slot.hears(self._hears, self._hang_fd)
         if not LEDGER.book(DESCRIPTOR).gauges:
             gauge_process()
         self.due_ns = 0
@@ -200,16 +229,16 @@ class Here:
             with suppress(ValueError):  # its page was closed meanwhile
                 presence.slot.publish(now_ns)
 
-    def _listen(self) -> None:
+    def _listen(self, relayed: bool) -> None:
         """Handlers for what nobody else has a handler for."""
-        if not self._hears & HEARS_PYTHON and threading.current_thread() is threading.main_thread():
+        if not (relayed or self._hears & HEARS_PYTHON) and threading.current_thread() is threading.main_thread():
             with suppress(OSError, ValueError):
-                if signal.getsignal(SIGNAL) == signal.SIG_DFL and not catches(self._pid, SIGNAL):
+                if signal.getsignal(SIGNAL) == signal.SIG_DFL and not kernel.catches(self._pid, SIGNAL):
                     signal.signal(SIGNAL, self._hear)
                     self._hears |= HEARS_PYTHON
         if not self._hears & HEARS_C and C_SIGNAL and kernel.LINUX:
             with suppress(OSError, ValueError, RuntimeError):
-                if not catches(self._pid, C_SIGNAL):
+                if not kernel.catches(self._pid, C_SIGNAL):
                     self._hang_fd = create_block(0, label="mainspring-stacks")
                     fcntl.fcntl(self._hang_fd, fcntl.F_SETFL, os.O_APPEND)
                     faulthandler.register(C_SIGNAL, file=self._hang_fd, all_threads=True)
@@ -242,6 +271,7 @@ class Here:
 
     def _hear(self, signum: int, frame: FrameType | None) -> None:
         """SIGNAL, on the main thread, between two bytecodes of whatever it runs."""
+        self.heard += 1
         try:
             while self._errands:
                 self._errands.popleft()()
@@ -249,8 +279,8 @@ class Here:
                 main = places_of(frame)
                 for presence in list(self.presences):
                     self._hear_one(presence, main)
-        except BaseException:  # noqa: S110, BLE001, RUF100 - whatever goes wrong here is not the interrupted code's
-            pass
+        except Exception:  # noqa: S110, BLE001, RUF100 - whatever goes wrong here is not the interrupted code's
+            pass  # but what the handler of another signal raises meanwhile is, such as AttemptCancelled
 
     def _hear_one(self, presence: Presence, main: Places) -> None:
         for block in presence.fresh():
@@ -264,7 +294,7 @@ class Here:
                 _answer(presence, block, number, main)
 
     def hear_here(self, presence: Presence) -> None:
-        """This process itself asks: answer without a signal."""
+        """Answer without a signal: this process itself asks, or was told."""
         self._hear_one(presence, ())
 
     def _have_answered(self, presence: Presence, block: int, number: int, main: Places) -> None:
@@ -309,21 +339,21 @@ class Here:
 
 def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
     """Answer a request, in a thread of its own or, in a process without, within the handler."""
-    begun_ns = time.thread_time_ns()
-    row = presence.page.request(block)
-    if row is None or row.number != number:
-        return
-    request = Request(presence, row, main)
-    try:
-        content = answer(request)
-        if content is not None:
-            request.put(content)
-            request.done()
-    except BaseException as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
-        with suppress(OSError, ValueError):  # nobody waits any more, or the page was closed meanwhile
-            request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
+    begun_ns, pid = time.thread_time_ns(), presence.process.pid
+    with suppress(ValueError):  # the page is closed: this runtime ends
+        row = presence.page.request(block)
+        if row is None or row.number != number or pid not in (row.body.get("only") or [pid]):
+            return
+        request = Request(presence, row, main)
+        try:
+            content = answer(request)
+            if content is not None:
+                request.put(content)
+                request.done()
+        except Exception as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
+            with suppress(OSError):
+                request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
             request.done(failed=True)
-    with suppress(ValueError):  # the page was closed meanwhile
         presence.slot.add_cost(time.thread_time_ns() - begun_ns)
 
 
@@ -347,27 +377,6 @@ def places_of(frame: FrameType | None) -> Places:
         found.append((frame.f_code, frame.f_lineno or 0))
         frame = frame.f_back
     return tuple(reversed(found))
-
-
-def catches(pid: int, signum: int) -> bool:
-    """Whether a process has a handler for a signal now; where the system does not say, no."""
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"SigCgt:"):
-                    return bool(int(line.split()[1], 16) >> (signum - 1) & 1)
-    except (OSError, ValueError):
-        pass
-    return False
-
-
-def appear(page: Page, entry: str, config: Mapping[str, Any]) -> None:
-    """In a child of the spawner, first of all: take a slot, and a title. Never fails: who is not seen works as well."""
-    module = entry.partition(":")[0].rpartition(".")[2]
-    role = _ROLES.get(module, module)
-    node_type = str(config.get("node_type", {}).get("name", "")) if role == "worker" else ""
-    with suppress(OSError, ValueError):
-        show_title(HERE.begin(page, role, int(config.get("worker", 0)), node_type).process)
 
 
 # global: of this process, as its signal handlers are

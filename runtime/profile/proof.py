@@ -279,24 +279,32 @@ def one_at_a_time(deadline: float) -> Iterator[None]:
     if not _TURN.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise TimeoutError("another proof of this process takes its time")
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        while (fd := _locked(path)) is None:
+            if time.monotonic() >= deadline:
+                raise TimeoutError("other processes of this host are being examined")
+            time.sleep(_LOCK_LOOK_S)
         try:
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= deadline:
-                        raise TimeoutError("other processes of this host are being examined") from None
-                    time.sleep(_LOCK_LOOK_S)
-            try:
-                yield
-            finally:
-                fcntl.flock(fd, fcntl.LOCK_UN)  # a fork made meanwhile has the descriptor, too
+            yield
         finally:
+            with suppress(OSError):
+                path.unlink()
+            fcntl.flock(fd, fcntl.LOCK_UN)  # a fork made meanwhile has the descriptor, too
             os.close(fd)
     finally:
         _TURN.release()
+
+
+def _locked(path: Path) -> int | None:
+    """The lock file, held; None when somebody else has it, or had it and has just taken it away."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), os.stat(path)):
+            return fd
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(fd)
+    return None
 
 
 # --- for who asks -----------------------------------------------------------------------------------------------------

@@ -39,3 +39,12 @@ async def wait_for_parts(path: str, gate: str) -> int:
     event.set()
     await asyncio.gather(*parts)
     return len(parts)
+
+
+def nothing() -> None:
+    """Does nothing."""
+
+
+def same(value: str) -> str:
+    """Gives it back."""
+    return value

@@ -5,20 +5,24 @@ Acceptance test 11 (a wedge is named), and 12 in part (a process that is killed 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import orjson
 import pytest
 
-from runtime import NodeType, Runtime
+from runtime import AsyncRuntime, NodeType, Runtime
 from runtime.host import kernel
 from runtime.profile.control import ask, page_of_folder
 from runtime.profile.live import dump
 from runtime.profile.model import Profile, Sample
 from tests.scenarios import handlers_profile as handlers
 from tests.scenarios.waiting import await_lines, until
+from tests.tidy.tree import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
 PATIENCE_S = 60.0
@@ -156,3 +160,55 @@ def test_two_runtimes_of_one_program_have_a_page_each(tmp_path: Path) -> None:
             assert len(ask(two.state_dir, "count", timeout=PATIENCE_S).rows) == 4
         assert page_of_folder(tmp_path / "two") is None
         assert len(ask(one.state_dir, "count", timeout=PATIENCE_S).rows) == 4
+
+
+ASKS = """
+import sys
+from runtime.profile.live import dump
+for sample, _ in dump(sys.argv[1], patience=60.0):
+    if sample.thread == "MainThread":
+        print(sample.process.title, sample.stack[-1].name if sample.stack else "", sep=":")
+"""
+"""Another program asks: the face is told by the spawner."""
+
+
+def test_another_program_sees_the_face_while_its_main_thread_spins(state_dir: Path) -> None:
+    """It has no handler of ours: the thread that reads what the engine says has it answer."""
+    with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)]) as rt:
+        until(lambda: len(titles(rt)) == 4, "all processes to have a slot")
+        asking = subprocess.Popen([sys.executable, "-c", ASKS, str(state_dir)], stdout=subprocess.PIPE, cwd=ROOT)
+        while asking.poll() is None:
+            pass  # in Python, without a rest
+        said = asking.communicate()[0].decode().splitlines()
+    assert sorted(line.partition(":")[0] for line in said) == ["engine", "face", "spawner", "worker 1 [cpu]"]
+
+
+def test_another_program_sees_an_asyncio_face(state_dir: Path) -> None:
+    async def main() -> bytes:
+        async with AsyncRuntime(state_dir, node_types=[NodeType("cpu", workers=1)]) as rt:
+            await (await rt.submit(handlers.nothing))
+            asking = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", ASKS, str(state_dir), stdout=subprocess.PIPE, cwd=ROOT
+            )
+            return (await asking.communicate())[0]
+
+    said = asyncio.run(main()).decode().splitlines()
+    assert sorted(line.partition(":")[0] for line in said) == ["engine", "face", "spawner", "worker 1 [cpu]"]
+
+
+def test_a_checkpointer_has_a_slot_while_it_lives(state_dir: Path) -> None:
+    """Errands too: whoever is forked by the spawner is there."""
+    with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)], checkpoint_bytes=1 << 20) as rt:
+        page = page_of_folder(rt.state_dir)
+        assert page is not None
+        seen = set()
+        try:
+            for _ in range(40):
+                assert len(list(rt.map(handlers.same, ["x" * 2000] * 1000))) == 1000
+                slots = [page.row(slot) for slot in range(8)]
+                seen |= {row.process.role for row in slots if row is not None}
+                if "checkpointer" in seen:
+                    break
+        finally:
+            page.close()
+        assert "checkpointer" in seen

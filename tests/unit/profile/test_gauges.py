@@ -43,7 +43,7 @@ def test_threads_and_children_are_counted() -> None:
 
 def test_a_program_is_counted_for_as_long_as_it_lives() -> None:
     class Client:
-        intake = SimpleNamespace(queries={1: None, 2: None}, open={1: None})
+        intake = SimpleNamespace(queries={1: None, 2: None}, open={1: None}, _pins=None)
 
     before = LEDGER.counts()["ask"].live, LEDGER.counts()["run"].live
     client = Client()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import weakref
 
 import pytest
 from hypothesis import settings
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from runtime.profile.kinds import CHECKOUT, KINDS, KINDS_MAX, NAMES, TASK, kind_named
-from runtime.profile.ledger import KIND_BITS, Ledger, weakly
+from runtime.profile.ledger import EVENTS_MAX, KIND_BITS, Ledger
 
 
 def test_the_kinds_are_the_22_of_the_specification() -> None:
@@ -96,6 +94,15 @@ def test_an_audit_compares_with_another_truth() -> None:
     assert ledger.balance() == {TASK: 1}
 
 
+def test_events_are_bounded() -> None:
+    ledger = Ledger()
+    for number in range(EVENTS_MAX + 5):
+        ledger.note("destroyed", number, Ledger.note.__code__)
+    kept = [entry.key for entry in ledger.entries("destroyed")]
+    assert kept == list(range(5, EVENTS_MAX + 5))
+    assert ledger.balance() == {}
+
+
 def test_kinds_of_users_follow_and_are_limited() -> None:
     ledger = Ledger()
     kind = ledger.register_kind("tensor", ttl=3.0, budget=5)
@@ -119,15 +126,6 @@ def test_a_fork_begins_with_empty_books() -> None:
     assert ledger.balance() == {}
     assert ledger.counts()[TASK] == (0, 0, 0, 0)
     assert ledger.kinds()[-1].name == "tensor"
-
-
-def test_weakly_keeps_nothing_alive() -> None:
-    class Thing:
-        pass
-
-    thing = Thing()
-    assert type(weakly(thing)) is weakref.ReferenceType
-    assert weakly(os.getpid()) == os.getpid()
 
 
 class Books(RuleBasedStateMachine):

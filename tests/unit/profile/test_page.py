@@ -42,11 +42,11 @@ def gone() -> Process:
 
 def test_a_slot_shows_who_and_what(page: Page) -> None:
     assert page.state_dir == "/tmp/state"
-    slot = page.take_slot(me("worker", 3, "http"))
+    slot = page.take_slot(me("worker", 3, "http"), 3, 17)
     assert slot is not None
     (row,) = page.processes()
     assert row.process == me("worker", 3, "http")
-    assert (row.counts, row.beat_ns, row.hang_fd) == ({}, 0, -1)
+    assert (row.counts, row.beat_ns, row.hang_fd) == ({}, 0, 17)
     token = LEDGER.track("checkout")
     try:
         slot.publish(5)
@@ -56,7 +56,6 @@ def test_a_slot_shows_who_and_what(page: Page) -> None:
         assert row.beat_ns == 6
     finally:
         LEDGER.release(token)
-    slot.hears(3, 17)
     slot.ack(2, 99, DONE)
     slot.add_cost(1000)
     (row,) = page.processes()

@@ -1,0 +1,28 @@
+"""What a child of the spawner does first of all: it takes its slot in the page of processes, and a title."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from runtime.profile.page import Page
+from runtime.profile.presence import HERE
+from runtime.profile.titles import show_title
+
+_ROLES: Final = {
+    "worker_main": "worker",
+    "engine_process": "engine",
+    "checkpointer": "checkpointer",
+    "archive_trimmer": "trimmer",
+}
+"""What a process of the spawner is, by the module of its entry."""
+
+
+def appear(page: Page, entry: str, config: Mapping[str, Any]) -> None:
+    """In a child of the spawner, first of all: take a slot, and a title. Never fails: who is not seen works as well."""
+    module = entry.partition(":")[0].rpartition(".")[2]
+    role = _ROLES.get(module, module)
+    node_type = str(config.get("node_type", {}).get("name", "")) if role == "worker" else ""
+    with suppress(OSError, ValueError):
+        show_title(HERE.begin(page, role, int(config.get("worker", 0)), node_type).process)
