@@ -39,7 +39,7 @@ from runtime.profile.apart import Apart, child_of, room_for_child
 from runtime.profile.kin import chain_of, code_of, stack_of, waiter_of
 from runtime.profile.mark import Mark, Ring, Verdict
 from runtime.profile.model import Frame
-from runtime.profile.pins import Pins, pins_now
+from runtime.profile.pins import Pins, evidence_now, pins_now
 from runtime.profile.presence import Request
 from runtime.profile.roots import Snapshot, snapshot, tasks_there
 from runtime.profile.support import lacking
@@ -338,7 +338,14 @@ def as_rows(proof: Proof) -> dict[str, Any]:
 
 
 def answer(request: Request) -> bytes:
-    """Of this process, to who asks all of them."""
+    """Of this process, to who asks all of them: what `as_rows` has, and under "others" what needs no mark."""
     left_s = max(1.0, (request.until_ns - time.monotonic_ns()) / 1e9)
     confirm_s = float(request.options.get("confirm_s", CONFIRM_S))
-    return orjson.dumps(as_rows(examine(confirm_s=confirm_s, timeout=left_s)))
+    before = evidence_now()
+    rows = as_rows(examine(confirm_s=confirm_s, timeout=left_s))
+    if before:
+        time.sleep(confirm_s)
+        before &= evidence_now()
+    names = ("kind", "key", "why")
+    rows["others"] = [dict(zip(names, row, strict=True)) for row in sorted(before)]
+    return orjson.dumps(rows)

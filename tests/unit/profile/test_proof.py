@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+import orjson
 import pytest
 
 from runtime.profile import apart, pins, proof
@@ -336,3 +337,15 @@ def test_a_thread_at_work_is_alive_and_so_is_what_it_will_wake() -> None:
     finally:
         hold.set()
     assert entered.is_set()
+
+
+def test_what_needs_no_mark_counts_when_it_is_said_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter(["ab", "ac"])
+    monkeypatch.setattr(pins, "EVIDENCE", [lambda: 1 // 0, lambda: [("run", key, "lost") for key in next(looks)]])
+
+    class Asked:
+        until_ns = time.monotonic_ns() + 60 * 10**9
+        options = {"confirm_s": 0.0}
+
+    rows = orjson.loads(proof.answer(Asked()))  # type: ignore[arg-type]
+    assert rows["others"] == [{"kind": "run", "key": "a", "why": "lost"}]
