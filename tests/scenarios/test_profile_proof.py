@@ -61,6 +61,7 @@ def test_a_worker_proves_which_of_its_attempts_nobody_can_end(state_dir: Path, t
         found = {process.role: orjson.loads(content) for process, content in answers.rows}
         assert {role: row["notes"] for role, row in found.items()} == {role: [] for role in found}
         assert [role for role, row in found.items() if row["findings"]] == ["worker"]
+        assert not any(row["others"] for row in found.values())
         (leak,) = found["worker"]["findings"]
         assert leak["grade"] == "leak"
         first = handlers.wait_for_nobody.__code__.co_firstlineno
