@@ -2,8 +2,8 @@
 
     kernel ── SIGPROF ──► Ticks._tick, at the next bytecode ──► Bucket of this second ──► ring of the last minute
 
-ITIMER_PROF runs on the CPU time of the whole process, so an idle process has no ticks. It is armed for one tick at a
-time, with gaps that are exponentially distributed: what comes at regular times is seen like anything else. The handler
+The timer (see `timers`) runs on the CPU time of the whole process, so an idle process has no ticks. It is armed for one
+tick at a time, with gaps that are exponentially distributed: what comes at regular times is seen like anything else. The handler
 runs on the main thread inside whatever was interrupted, so it finds its labels (a context variable) and its task
 without a search. A tick is never weighted by its number, but by clocks:
 
@@ -46,6 +46,7 @@ from runtime.profile.buckets import Bucket, Buckets, Places
 from runtime.profile.execs import EXECS
 from runtime.profile.labels import LABELS, THREADS, Labels, expand
 from runtime.profile.parents import PoolWork, chain_above
+from runtime.profile.timers import Timer, make_timer
 
 HZ: Final = 19.0
 """Always on. A prime, and no divisor of usual intervals."""
@@ -83,6 +84,7 @@ class Ticks:
         self._slow = self._catch_up = 1.0
         self._busy_ns = 0
         self._suspended = 0
+        self._timer: Timer | None = None
         self._left_s = 0.0
         self._seed = (os.getpid() << 20 ^ monotonic_ns()) & 0xFFFFFFFFFFFFFFFF
         self._hooked = False
@@ -148,9 +150,9 @@ class Ticks:
                 self.lost = True
                 self.on = False
                 self._rates.clear()
-                signal.setitimer(signal.ITIMER_PROF, 0)
+                self._close_timer()
                 EXECS.unwrap()
-            elif not signal.getitimer(signal.ITIMER_PROF)[0]:
+            elif self._timer is not None and not self._timer.left():
                 self._arm()
         self.cut()
 
@@ -159,7 +161,7 @@ class Ticks:
         self._rates.pop(who, None)
         if not self._rates:
             self.on = False
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            self._close_timer()
 
     def _take(self) -> bool:
         if not hasattr(signal, "ITIMER_PROF") or threading.current_thread() is not threading.main_thread():
@@ -168,6 +170,7 @@ class Ticks:
             return False
         if signal.getitimer(signal.ITIMER_PROF)[0]:
             return False
+        self._timer = make_timer()
         signal.signal(signal.SIGPROF, self._tick)
         signal.siginterrupt(signal.SIGPROF, False)
         if not self._hooked:
@@ -181,11 +184,17 @@ class Ticks:
 
     def _release(self) -> None:
         """First no more signals, then throw away what is pending, then the default action."""
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        self._close_timer()
         if signal.getsignal(signal.SIGPROF) == self._tick:
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             signal.signal(signal.SIGPROF, signal.SIG_DFL)
         EXECS.unwrap()
+
+    def _close_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.disarm()
+            timer.close()
 
     def _begin(self) -> None:
         self._reset()
@@ -204,17 +213,19 @@ class Ticks:
     def _suspend(self) -> None:
         """By any thread: no ticks from here to `_resume`."""
         if self.on:
-            self._left_s = signal.setitimer(signal.ITIMER_PROF, 0)[0] or self._left_s
+            if self._timer is not None:
+                self._left_s = self._timer.disarm() or self._left_s
             self._suspended += 1
 
     def _resume(self) -> None:
         if self._suspended:
             self._suspended -= 1
-            if self.on and not self._suspended:
-                signal.setitimer(signal.ITIMER_PROF, max(self._left_s, _GAP_S_MIN))
+            if self.on and not self._suspended and self._timer is not None:
+                self._timer.arm(max(self._left_s, _GAP_S_MIN))
 
     def _forked(self) -> None:
         """In the child, which has the handler and no timer."""
+        self._timer = None
         was_on, self.on, self._suspended, self._busy_ns = self.on, False, 0, 0
         self._rates.clear()
         self.buckets.forget()
@@ -228,9 +239,11 @@ class Ticks:
         """For the next tick: a gap of an exponential distribution."""
         self._seed = seed = (self._seed * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
         gap_s = -math.log(1.0 - (seed >> 11) / 9007199254740992.0) / (self.hz * self._catch_up)
-        signal.setitimer(signal.ITIMER_PROF, max(gap_s, _GAP_S_MIN))
-        if self._suspended:  # by another thread, just now
-            signal.setitimer(signal.ITIMER_PROF, 0)
+        timer = self._timer
+        if timer is not None:
+            timer.arm(max(gap_s, _GAP_S_MIN))
+            if self._suspended:  # by another thread, just now
+                timer.disarm()
 
     def _tick(self, signum: int, frame: FrameType | None) -> None:
         """SIGPROF. Lets nothing out but what other handlers raise to end the interrupted code."""
