@@ -6,15 +6,18 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 import pytest
 
 from runtime.host import kernel
-from runtime.profile.timers import IntervalTimer, ThreadTimer, Timer, make_timer
+from runtime.profile.timers import MAIN_CLOCK, PROCESS_CLOCK, IntervalTimer, ThreadTimer, Timer, Timers
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
-KINDS: list[Callable[[], Timer]] = [IntervalTimer, ThreadTimer] if kernel.LINUX else [IntervalTimer]
+KINDS: list[Callable[[], Timer]] = [IntervalTimer]
+if kernel.LINUX:
+    KINDS += [partial(ThreadTimer, MAIN_CLOCK), partial(ThreadTimer, PROCESS_CLOCK)]
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -49,8 +52,7 @@ def test_the_main_thread_gets_the_signal_of_another_ones_work() -> None:
     """It would wait for the lock to change hands otherwise; here the other thread never lets it go by itself."""
     came: list[str] = []
     before = signal.signal(signal.SIGPROF, lambda *_: came.append(threading.current_thread().name))
-    timer = make_timer()
-    assert isinstance(timer, ThreadTimer)
+    timer = ThreadTimer(PROCESS_CLOCK)
     try:
         timer.arm(0.005)
         thread = threading.Thread(target=lambda: sum(range(3_000_000)))
@@ -61,3 +63,18 @@ def test_the_main_thread_gets_the_signal_of_another_ones_work() -> None:
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         signal.signal(signal.SIGPROF, before)
     assert came == ["MainThread"]
+
+
+def test_what_is_suspended_goes_on_where_it_was() -> None:
+    timers = Timers()
+    try:
+        assert timers.due() == (True, True)
+        timers.main.arm(500.0)
+        assert timers.due()[0] is False
+        timers.suspend()
+        timers.suspend()
+        assert timers.due()[0] is True
+        timers.resume(0.001)
+        assert timers.main.left() == pytest.approx(500.0, abs=5)
+    finally:
+        timers.close()
