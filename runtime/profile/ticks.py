@@ -2,10 +2,10 @@
 
     kernel ── SIGPROF ──► Ticks._tick, at the next bytecode ──► Bucket of this second ──► ring of the last minute
 
-ITIMER_PROF runs on the CPU time of the whole process, so an idle process has no ticks. It is armed for one tick at a
-time, with gaps that are exponentially distributed: what comes at regular times is seen like anything else. The handler
-runs on the main thread inside whatever was interrupted, so it finds its labels (a context variable) and its task
-without a search. A tick is never weighted by its number, but by clocks:
+The timers (see `timers`) run on CPU time, so an idle process has no ticks. They are armed for one tick at a time, with
+gaps that are exponentially distributed: what comes at regular times is seen like anything else. The handler runs on the
+main thread inside whatever was interrupted, so it finds its labels (a context variable) and its task without a search.
+A tick is never weighted by its number, but by clocks:
 
 - the main thread's own clock, since the tick before, is the weight of where the main thread is now;
 - what the other threads used (clock of the process less that) is given to each whose own clock moved, at the place
@@ -46,6 +46,7 @@ from runtime.profile.buckets import Bucket, Buckets, Places
 from runtime.profile.execs import EXECS
 from runtime.profile.labels import LABELS, THREADS, Labels, expand
 from runtime.profile.parents import PoolWork, chain_above
+from runtime.profile.timers import Timer, Timers
 
 HZ: Final = 19.0
 """Always on. A prime, and no divisor of usual intervals."""
@@ -83,13 +84,13 @@ class Ticks:
         self._slow = self._catch_up = 1.0
         self._busy_ns = 0
         self._suspended = 0
-        self._left_s = 0.0
+        self._timers: Timers | None = None
         self._seed = (os.getpid() << 20 ^ monotonic_ns()) & 0xFFFFFFFFFFFFFFFF
         self._hooked = False
         self._reset()
 
     def _reset(self) -> None:
-        self._main_ns = self._process_ns = self._rest_ns = 0
+        self._main_ns = self._seen_ns = self._process_ns = self._rest_ns = 0
         self._clocks: dict[int, int] = {}
         self._held: dict[int, int] = {}
         self._judged = (0, 0)
@@ -120,7 +121,7 @@ class Ticks:
             self._begin()
         else:
             self.cut()
-        self._arm()
+        self._arm(True, True)
         return True
 
     def stop(self, who: object) -> None:
@@ -137,7 +138,7 @@ class Ticks:
     def cut(self, ends: bool = False) -> None:
         """Take a last tick of the bucket here and now, and close it. On the main thread. `ends`: keep nothing back."""
         if self.on:
-            self._guarded(sys._getframe(1), ends=ends)
+            self._guarded(sys._getframe(1), True, True, ends=ends)
         self.buckets.close(monotonic_ns())
 
     def check(self) -> None:
@@ -148,10 +149,10 @@ class Ticks:
                 self.lost = True
                 self.on = False
                 self._rates.clear()
-                signal.setitimer(signal.ITIMER_PROF, 0)
+                self._close_timer()
                 EXECS.unwrap()
-            elif not signal.getitimer(signal.ITIMER_PROF)[0]:
-                self._arm()
+            elif self._timers is not None and True in self._timers.due():
+                self._arm(True, True)
         self.cut()
 
     def forget(self, who: object) -> None:
@@ -159,7 +160,7 @@ class Ticks:
         self._rates.pop(who, None)
         if not self._rates:
             self.on = False
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            self._close_timer()
 
     def _take(self) -> bool:
         if not hasattr(signal, "ITIMER_PROF") or threading.current_thread() is not threading.main_thread():
@@ -168,6 +169,7 @@ class Ticks:
             return False
         if signal.getitimer(signal.ITIMER_PROF)[0]:
             return False
+        self._timers = Timers()
         signal.signal(signal.SIGPROF, self._tick)
         signal.siginterrupt(signal.SIGPROF, False)
         if not self._hooked:
@@ -181,17 +183,23 @@ class Ticks:
 
     def _release(self) -> None:
         """First no more signals, then throw away what is pending, then the default action."""
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        self._close_timer()
         if signal.getsignal(signal.SIGPROF) == self._tick:
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             signal.signal(signal.SIGPROF, signal.SIG_DFL)
         EXECS.unwrap()
 
+    def _close_timer(self) -> None:
+        timers, self._timers = self._timers, None
+        if timers is not None:
+            timers.close()
+
     def _begin(self) -> None:
         self._reset()
         self._clocks = {clock: clock_gettime_ns(clock) for clock in map(_clock, self._others()) if clock}
-        self._main_ns, self._process_ns = thread_time_ns(), process_time_ns()
-        self._judged = self._rated = (self._process_ns, 0)
+        self._main_ns = self._seen_ns = thread_time_ns()
+        self._process_ns = process_time_ns()
+        self._judged, self._rated = (self._process_ns, self.self_ns), (self._main_ns, self.count)
         self.buckets.open = Bucket(monotonic_ns())
 
     def _exit(self) -> None:
@@ -204,17 +212,19 @@ class Ticks:
     def _suspend(self) -> None:
         """By any thread: no ticks from here to `_resume`."""
         if self.on:
-            self._left_s = signal.setitimer(signal.ITIMER_PROF, 0)[0] or self._left_s
+            if self._timers is not None:
+                self._timers.suspend()
             self._suspended += 1
 
     def _resume(self) -> None:
         if self._suspended:
             self._suspended -= 1
-            if self.on and not self._suspended:
-                signal.setitimer(signal.ITIMER_PROF, max(self._left_s, _GAP_S_MIN))
+            if self.on and not self._suspended and self._timers is not None:
+                self._timers.resume(_GAP_S_MIN)
 
     def _forked(self) -> None:
         """In the child, which has the handler and no timer."""
+        self._timers = None
         was_on, self.on, self._suspended, self._busy_ns = self.on, False, 0, 0
         self._rates.clear()
         self.buckets.forget()
@@ -224,54 +234,66 @@ class Ticks:
 
     # --- the tick -------------------------------------------------------------------------------------------------
 
-    def _arm(self) -> None:
-        """For the next tick: a gap of an exponential distribution."""
+    def _arm(self, main: bool, rest: bool) -> None:
+        """For the next tick of those that are due."""
+        timers = self._timers
+        if timers is None:
+            return
+        if main:
+            self._set(timers.main)
+        if rest and timers.rest is not None:
+            self._set(timers.rest)
+        if self._suspended:  # by another thread, just now
+            timers.suspend()
+
+    def _set(self, timer: Timer) -> None:
+        """A gap of an exponential distribution."""
         self._seed = seed = (self._seed * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
         gap_s = -math.log(1.0 - (seed >> 11) / 9007199254740992.0) / (self.hz * self._catch_up)
-        signal.setitimer(signal.ITIMER_PROF, max(gap_s, _GAP_S_MIN))
-        if self._suspended:  # by another thread, just now
-            signal.setitimer(signal.ITIMER_PROF, 0)
+        timer.arm(max(gap_s, _GAP_S_MIN))
 
     def _tick(self, signum: int, frame: FrameType | None) -> None:
         """SIGPROF. Lets nothing out but what other handlers raise to end the interrupted code."""
         try:
-            if self.on and not self._suspended:
-                self._arm()
-                self._guarded(frame)
+            if self.on and not self._suspended and self._timers is not None:
+                main, rest = self._timers.due()
+                self._arm(main, rest)
+                self._guarded(frame, main, rest)
         except Exception:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
             self.errors += 1
 
-    def _guarded(self, frame: FrameType | None, *, ends: bool = False) -> None:
+    def _guarded(self, frame: FrameType | None, main: bool, rest: bool, *, ends: bool = False) -> None:
         now_ns = monotonic_ns()
         if self._busy_ns and now_ns - self._busy_ns < _STALE_NS:
             return
         self._busy_ns = now_ns
         try:
-            self._sample(frame, now_ns, ends)
+            self._sample(frame, now_ns, main, rest, ends)
         finally:
             self._busy_ns = 0
 
-    def _sample(self, frame: FrameType | None, now_ns: int, ends: bool) -> None:
+    def _sample(self, frame: FrameType | None, now_ns: int, main: bool, rest: bool, ends: bool) -> None:
         main_ns, process_ns = thread_time_ns(), process_time_ns()
         if self.buckets.is_over(now_ns):
             self.buckets.close(now_ns)
-        used_ns = main_ns - self._main_ns
-        self._rest_ns += process_ns - self._process_ns - used_ns
-        places, offsets = walk(frame)
-        places, offsets = chain_above(places, offsets)
-        self._add(places, offsets, expand(LABELS.get()), "MainThread", used_ns)
-        if self._rest_ns > _REST_NS or (ends and self._held):
+        self._rest_ns += process_ns - self._process_ns - (main_ns - self._seen_ns)
+        if main:
+            places, offsets = chain_above(*walk(frame))
+            self._add(places, offsets, expand(LABELS.get()), "MainThread", main_ns - self._main_ns)
+            self._main_ns = main_ns
+            self.count += 1
+        if rest and (self._rest_ns > _REST_NS or (ends and self._held)):
             self._rest_ns = min(self._rest_ns - self._look_at_others(ends), 0)
         end_ns = thread_time_ns()
         cost_ns = end_ns - main_ns
         self._add((SELF,), (-1,), (), "MainThread", cost_ns)
-        self._main_ns, self._process_ns = end_ns, process_ns + cost_ns
-        self.count += 1
+        self._main_ns += cost_ns
+        self._seen_ns, self._process_ns = end_ns, process_ns + cost_ns
         self.self_ns += cost_ns
         if process_ns - self._judged[0] >= _JUDGED_NS:
             self._judge(process_ns)
         if self.count - self._rated[1] >= _RATE_TICKS:
-            self._keep_pace(process_ns)
+            self._keep_pace(end_ns)
 
     def _look_at_others(self, ends: bool) -> int:
         """Give what the other threads used to those whose clocks moved. Returns how much that is.
@@ -333,15 +355,15 @@ class Ticks:
             self._slow /= 2.0
         self._judged = (process_ns, self.self_ns)
 
-    def _keep_pace(self, process_ns: int) -> None:
+    def _keep_pace(self, main_ns: int) -> None:
         """The kernel rounds gaps up to its own tick, and ticks within one become one: ask for more, where it lags."""
         began_ns, before = self._rated
-        rate = (self.count - before) * 1e9 / max(process_ns - began_ns, 1)
+        rate = (self.count - before) * 1e9 / max(main_ns - began_ns, 1)
         if rate < 0.95 * self.hz:
             self._catch_up = min(self._catch_up * 1.2, _CATCHES_UP)
         elif rate > 1.05 * self.hz:
             self._catch_up = max(self._catch_up / 1.2, 1.0)
-        self._rated = (process_ns, self.count)
+        self._rated = (main_ns, self.count)
 
 
 def walk(frame: FrameType | None) -> tuple[Places, tuple[int, ...]]:

@@ -104,3 +104,18 @@ def has_ticks(path: str) -> bool:
     """Whether SIGPROF has a handler here."""
     Path(path).touch()
     return signal.getsignal(signal.SIGPROF) not in (signal.SIG_DFL, signal.SIG_IGN)
+
+
+def sort_numbers() -> int:
+    """A C function that keeps the interpreter."""
+    return len(sorted(range(20_000, 0, -1), key=abs))
+
+
+def mix(path: str, gate: str) -> str:
+    """Pure Python and two kinds of C, one after the other."""
+    note(path, str(os.getpid()))
+    while not os.path.exists(gate):
+        count(15_000)
+        sort_numbers()
+        pack()
+    return "done"

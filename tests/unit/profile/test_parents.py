@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-import uvloop
 
 from runtime.profile.labels import LABELS, current, expand, labels
 from runtime.profile.parents import above, chain_above, chain_of, context_of, parent_of, running_task, task_frame
 from runtime.profile.ticks import walk
+from tests.unit.profile.loops import run
 
 Way = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
@@ -42,11 +42,6 @@ async def shielded(part: Callable[[], Any]) -> Any:
 
 async def timed(part: Callable[[], Any]) -> Any:
     return await asyncio.wait_for(asyncio.create_task(part()), 60.0)
-
-
-def run(main: Callable[[], Any], loop: str) -> Any:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
-        return runner.run(main())
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])

@@ -30,6 +30,8 @@ BOOT = [
 WORKER = code("ProcessWorker.run", "/x/runtime/host/worker_process.py")
 NODE = code("node:http", "/x/runtime/host/worker_process.py")
 ATTEMPT = code("AttemptRunner.run", "/x/runtime/host/attempts.py")
+THREAD, POOL = code("_bootstrap", "/lib/threading.py"), code("_worker", "/lib/concurrent/futures/thread.py")
+WALK, TICK = code("walk", "/x/runtime/profile/ticks.py"), code("_tick", "/x/runtime/profile/ticks.py")
 ONCE = code("_run_once", "/lib/asyncio/base_events.py")
 RUN = code("_run", "/lib/asyncio/events.py")
 
@@ -40,10 +42,10 @@ RUN = code("_run", "/lib/asyncio/events.py")
         ([*BOOT, WORKER, NODE, ATTEMPT, code("pay"), code("tax")], ["node:http", "pay", "tax"]),
         ([*BOOT, WORKER, code("take_mail", "/x/runtime/host/station.py")], ["ProcessWorker.run", "take_mail"]),
         ([code("main"), ONCE, RUN, code("called")], ["main", "<loop>", "called"]),
-        ([code("_bootstrap", "/lib/threading.py"), code("_worker", "/lib/concurrent/futures/thread.py"), code("pack")], ["pack"]),
-        ([code("_bootstrap", "/lib/threading.py")], ["_bootstrap"]),
-        ([NODE, code("pay"), "<task>", *BOOT[:0], code("part")], ["node:http", "pay", "<task>", "part"]),
-        ([code("pay"), code("walk", "/x/runtime/profile/ticks.py"), code("_tick", "/x/runtime/profile/ticks.py")], ["pay"]),
+        ([THREAD, POOL, code("pack")], ["pack"]),
+        ([THREAD], ["_bootstrap"]),
+        ([NODE, code("pay"), "<task>", code("part")], ["node:http", "pay", "<task>", "part"]),
+        ([code("pay"), TICK, WALK], ["pay"]),
         (["<profiler>"], ["<profiler>"]),
     ],
 )  # fmt: skip

@@ -13,6 +13,7 @@ import pytest
 
 from actors.protocol.control_signals import AttemptCancelled
 from runtime.profile.ticks import BUDGET, HZ, Ticks
+from runtime.profile.timers import IntervalTimer
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
 DATA = bytes(range(256)) * 1_000
@@ -25,6 +26,12 @@ def ticks() -> Iterator[Ticks]:
     made.stop("test")
     assert signal.getsignal(signal.SIGPROF) == signal.SIG_DFL
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+    assert made._timers is None
+
+
+def left(ticks: Ticks) -> float:
+    assert ticks._timers is not None
+    return ticks._timers.main.left()
 
 
 def burn(cpu_ns: int) -> None:
@@ -112,9 +119,11 @@ def test_who_takes_the_signal_has_it(ticks: Ticks) -> None:
 
 def test_a_timer_that_was_taken_off_is_put_on_again(ticks: Ticks) -> None:
     assert ticks.start("test")
-    signal.setitimer(signal.ITIMER_PROF, 0)
+    assert ticks._timers is not None
+    ticks._timers.main.disarm()
+    assert left(ticks) == 0
     ticks.check()
-    assert signal.getitimer(signal.ITIMER_PROF)[0] > 0
+    assert left(ticks) > 0
 
 
 def test_what_goes_wrong_in_a_tick_is_counted_and_goes_no_further(
@@ -149,10 +158,10 @@ def test_a_tick_within_a_tick_does_nothing(ticks: Ticks) -> None:
     assert ticks.start("test")
     ticks._busy_ns = time.monotonic_ns()
     before = ticks.count
-    ticks._guarded(None)
+    ticks._guarded(None, True, True)
     assert ticks.count == before
     ticks._busy_ns = 1  # of a tick that something ended in the middle, long ago
-    ticks._guarded(None)
+    ticks._guarded(None, True, True)
     assert ticks.count == before + 1
 
 
@@ -182,9 +191,10 @@ def test_where_the_kernel_lags_more_is_asked_for(ticks: Ticks) -> None:
 def test_gaps_are_exponential(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
     gaps: list[float] = []
     ticks._rates["test"] = 50
-    monkeypatch.setattr(signal, "setitimer", lambda which, gap_s: gaps.append(gap_s))
+    timer = IntervalTimer()
+    monkeypatch.setattr(timer, "arm", gaps.append)
     for _ in range(20_000):
-        ticks._arm()
+        ticks._set(timer)
     ticks._rates.clear()
     assert sum(gaps) / len(gaps) == pytest.approx(0.02, rel=0.05)
     assert sum(gap > 0.02 for gap in gaps) / len(gaps) == pytest.approx(0.368, abs=0.03)
@@ -196,11 +206,11 @@ def test_a_forked_child_is_off_and_the_parent_goes_on(ticks: Ticks) -> None:
     pid = os.fork()
     if pid == 0:
         fine = not ticks.on and signal.getsignal(signal.SIGPROF) == signal.SIG_DFL
-        fine = fine and signal.getitimer(signal.ITIMER_PROF)[0] == 0 and os.execv.__module__ == "posix"
+        fine = fine and ticks._timers is None and os.execv.__module__ == "posix"
         os._exit(0 if fine else 1)
     assert os.waitpid(pid, 0)[1] == 0
     assert ticks.on
-    assert signal.getitimer(signal.ITIMER_PROF)[0] > 0
+    assert left(ticks) > 0
 
 
 def test_forks_of_other_threads_do_not_end_them(ticks: Ticks) -> None:
@@ -215,4 +225,4 @@ def test_forks_of_other_threads_do_not_end_them(ticks: Ticks) -> None:
     thread = threading.Thread(target=forks)
     thread.start()
     thread.join()
-    assert signal.getitimer(signal.ITIMER_PROF)[0] > 0
+    assert left(ticks) > 0
