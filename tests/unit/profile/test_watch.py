@@ -77,7 +77,7 @@ def test_what_grows_while_its_oldest_stays_is_told(rows: Rows) -> None:
     watch = Watch("state")
     found = []
     for second in range(0, 120, 10):
-        rows.show(checkout=(100 + second, 900 * S), lock=(100 + second, (900 + second) * S))
+        rows.show(checkout=(10 + second, 900 * S), lock=(10 + second, (900 + second) * S))
         found += look(watch, rows, second)
     assert [one.trigger for one in found] == ["slope-checkout-worker-http"], "of the other the head is taken"
     assert found[0].value == pytest.approx(60.0)
