@@ -32,7 +32,7 @@ _SAID: Final = {
 _CORO: Final = re.compile(r"name='([^']*)' coro=<(\S+?)\(\).*? at ([^>]*?):(\d+)>")
 
 
-class Event(tuple[str, str, tuple[Frame, ...]]):
+class NotedEvent(tuple[str, str, tuple[Frame, ...]]):
     """Kind, name, and where the coroutine is defined or stands."""
 
     __slots__ = ()
@@ -47,7 +47,7 @@ class EventHooks(logging.Handler):
 
     def __init__(self, enter: bool = False) -> None:
         super().__init__(logging.ERROR)
-        self.events: list[Event] = []
+        self.events: list[NotedEvent] = []
         self._enter = enter
         self._before: Callable[[Any], None] | None = None
         self.unawaited_seen = False
@@ -91,4 +91,4 @@ class EventHooks(logging.Handler):
 
     def _note(self, kind: str, name: str, frame: Frame) -> None:
         if len(self.events) < KEPT_MAX:
-            self.events.append(Event((kind, name, (frame,))))
+            self.events.append(NotedEvent((kind, name, (frame,))))

@@ -286,7 +286,7 @@ async def take(queue: asyncio.Queue[int]) -> None:
 
 
 async def healthy_sleep(garden: Garden) -> None:
-    garden.kept.append(asyncio.create_task(asyncio.sleep(3600)))
+    garden.kept.append(asyncio.create_task(asyncio.sleep(3600)))  # sleep: it is what is looked at
 
 
 async def healthy_thread(garden: Garden) -> None:
@@ -316,7 +316,7 @@ async def healthy_child(garden: Garden) -> None:
 async def healthy_group(garden: Garden) -> None:
     async def grouped() -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(asyncio.sleep(3600))
+            group.create_task(asyncio.sleep(3600))  # sleep: it is what is looked at
 
     garden.kept.append(asyncio.create_task(grouped()))
 
