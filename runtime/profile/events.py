@@ -52,13 +52,16 @@ class EventHooks(logging.Handler):
         self._before: Callable[[Any], None] | None = None
         self.unawaited_seen = False
 
-    def install(self) -> None:
-        """From now on."""
-        self._before = getattr(warnings, _HOOK, None)
-        if self._before is not None:
+    def install(self, *, loops: bool = True) -> None:
+        """From now on. `loops`: what loops say, too; a worker's own loop enters that itself."""
+        before = getattr(warnings, _HOOK, None)
+        other = getattr(before, "__self__", None)
+        if before is not None and not (self._enter and isinstance(other, EventHooks) and other._enter):
+            self._before = before
             setattr(warnings, _HOOK, self._unawaited)
             self.unawaited_seen = True
-        logging.getLogger("asyncio").addHandler(self)
+        if loops:
+            logging.getLogger("asyncio").addHandler(self)
 
     def remove(self) -> None:
         """No more. Again is harmless; a hook that somebody put before this one stays, and passes on."""
