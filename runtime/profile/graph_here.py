@@ -132,7 +132,11 @@ def awaited(task: Any, frames: list[FrameType]) -> Iterator[Any]:
         local = frames[-1].f_locals
         several = local.get("fs") or getattr(local.get("self"), "_tasks", None)
         found += [local.get("fut"), *(list(several) if isinstance(several, set | frozenset | list) else ())]
+    seen: set[int] = set()
     for one in found:  # which grows while it is read: a gather of gathers, behind a shield
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
         inner = _behind_shield(one)
         children = getattr(inner or one, "_children", None)
         found += [*([inner] if inner is not None else ()), *(children if isinstance(children, list) else ())]
@@ -143,7 +147,7 @@ def awaited(task: Any, frames: list[FrameType]) -> Iterator[Any]:
 def _behind_shield(future: Any) -> Any:
     """What `asyncio.shield` protects: its future knows that by the closure of its callback only."""
     for callback, *_ in getattr(future, "_callbacks", None) or ():
-        if getattr(callback, "__qualname__", "").startswith("shield."):
+        if getattr(callback, "__qualname__", "").endswith("_outer_done_callback"):
             for cell in callback.__closure__ or ():
                 with suppress(ValueError):
                     if cell.cell_contents is not future and hasattr(cell.cell_contents, "add_done_callback"):
