@@ -23,10 +23,12 @@ def new_client(config: RuntimeConfig, starter: EngineStarter | None) -> EngineCl
     with StateFolder.open(config.state_dir, holder_pid=UNNAMED, log_shards=config.log_shards) as folder:
         blobs = BlobStore(folder.blobs_path, config.durability == "fsync", folder.archived_blobs_path)
     session = f"{int(time.time()):x}{os.urandom(4).hex()}"
-    starter = starter or ProcessStarter({**config.to_wire(), "folder_uuid": str(folder.uuid)})
-    client = EngineClient(starter, session, blobs)
+    if starter is None:
+        ours = ProcessStarter({**config.to_wire(), "folder_uuid": str(folder.uuid)})
+        client = EngineClient(ours, session, blobs)
+        ours.client = ref(client)
+    else:
+        client = EngineClient(starter, session, blobs)
     client.scale_desk.on_scale = config.on_scale
     client.past = Past(config.state_dir, config.archive_rule, lambda: bool(client.intake.recovery.get("archive_owed")))
-    if isinstance(starter, ProcessStarter):
-        starter.client = ref(client)
     return client

@@ -27,6 +27,8 @@ TICK_S: Final = 0.005
 QUIET_TICKS: Final = 40
 """Ticks in a row without anything to do, after which the housekeeper sleeps until it is woken."""
 
+OUR_THREADS: Final = "mainspring-"
+"""How the names of our own threads begin."""
 _LEFTOVER_NS: Final = 200_000_000
 """Longest wait for killed leftovers; what sits in the kernel beyond that is reaped later."""
 _LEFTOVER_POLL_S: Final = 0.001
@@ -115,7 +117,8 @@ def end_leftovers(started_ns: int) -> bool:
             with suppress(OSError):
                 os.waitpid(pid, os.WNOHANG)
         select.select([], [], [], _LEFTOVER_POLL_S)
-    return kernel.threads_since(start) > 0
+    ours = [thread.native_id for thread in threading.enumerate() if thread.name.startswith(OUR_THREADS)]
+    return kernel.threads_since(start, ours) > 0
 
 
 class ResidentMemory:

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from threading import Thread
 from typing import Any, Final
@@ -158,11 +159,12 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def threads_since(start: int) -> int:
-    """Threads of this process that started then or later, in units of `start_time`; 0 where this cannot be seen."""
+def threads_since(start: int, besides: Collection[int | None] = ()) -> int:
+    """Threads of this process that started then or later, in units of `start_time`, and are none of these (native ids);
+    0 where this cannot be seen."""
     if not LINUX:
         return 0
-    starts = [_stat(f"self/task/{name}") for name in os.listdir("/proc/self/task")]
+    starts = [_stat(f"self/task/{name}") for name in os.listdir("/proc/self/task") if int(name) not in besides]
     return sum(int(fields[_STAT_START]) >= start for fields in starts if fields)
 
 

@@ -282,8 +282,8 @@ class Here:
                 main = places_of(frame)
                 for presence in list(self.presences):
                     self._hear_one(presence, main)
-        except BaseException:  # noqa: S110, BLE001, RUF100 - whatever goes wrong here is not the interrupted code's
-            pass
+        except Exception:  # noqa: S110, BLE001, RUF100 - whatever goes wrong here is not the interrupted code's
+            pass  # but what the handler of another signal raises meanwhile is, such as AttemptCancelled
 
     def _hear_one(self, presence: Presence, main: Places) -> None:
         for block in presence.fresh():
@@ -343,20 +343,21 @@ class Here:
 def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
     """Answer a request, in a thread of its own or, in a process without, within the handler."""
     begun_ns, pid = time.thread_time_ns(), presence.process.pid
-    row = presence.page.request(block)
-    if row is None or row.number != number or pid not in (row.body.get("only") or [pid]):
-        return
-    request = Request(presence, row, main)
-    try:
-        content = answer(request)
-        if content is not None:
-            request.put(content)
-            request.done()
-    except BaseException as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
-        with suppress(OSError):
-            request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
-        request.done(failed=True)
-    presence.slot.add_cost(time.thread_time_ns() - begun_ns)
+    with suppress(ValueError):  # the page is closed: this runtime ends
+        row = presence.page.request(block)
+        if row is None or row.number != number or pid not in (row.body.get("only") or [pid]):
+            return
+        request = Request(presence, row, main)
+        try:
+            content = answer(request)
+            if content is not None:
+                request.put(content)
+                request.done()
+        except Exception as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
+            with suppress(OSError):
+                request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
+            request.done(failed=True)
+        presence.slot.add_cost(time.thread_time_ns() - begun_ns)
 
 
 def answer(request: Request) -> bytes | None:

@@ -8,7 +8,8 @@ A task that was collected while it waited is an event of its own (`destroyed`, r
 so, or when somebody looks.
 
 Concurrency: the loop's thread. Known limits: tasks of loops that handlers run in threads are seen (`snapshot`) and not
-entered; a handler that sets a task factory of its own has none of its tasks entered.
+entered; a handler that sets a task factory of its own has none of its tasks entered. Under asyncio's own loop, Python
+3.13.0 to 3.13.2 call a task without a name "None" where there is a factory; workers run uvloop.
 """
 
 from __future__ import annotations

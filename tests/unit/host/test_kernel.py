@@ -166,3 +166,19 @@ def test_several_groups_that_step_back_at_once_all_do() -> None:
     command = [sys.executable, "-c", program]
     ran = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for _ in range(3)]
     assert [each.communicate()[0].split()[1:] for each in ran] == [["nice", "7"]] * 3
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
+def test_threads_since_leaves_out_whom_it_is_told() -> None:
+    before, gate = kernel.start_time(os.getpid()), threading.Event()
+    threads = [threading.Thread(target=gate.wait) for _ in range(2)]
+    there = kernel.threads_since(before)
+    for thread in threads:
+        thread.start()
+    try:
+        assert kernel.threads_since(before) == there + 2
+        assert kernel.threads_since(before, [threads[0].native_id]) == there + 1
+    finally:
+        gate.set()
+        for thread in threads:
+            thread.join()

@@ -12,13 +12,14 @@ from pathlib import Path
 import orjson
 import pytest
 
+from actors.protocol.control_signals import AttemptCancelled
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
 from runtime.profile.control import ask, page_of_folder, send
 from runtime.profile.live import dump
 from runtime.profile.model import Process
 from runtime.profile.page import Page, create_page
-from runtime.profile.presence import FOLDER, HERE, SIGNAL
+from runtime.profile.presence import FOLDER, HERE, SIGNAL, _answer
 from runtime.storage.folder import StateFolder
 
 pytestmark = [pytest.mark.skipif(not kernel.LINUX, reason="needs /proc"), pytest.mark.slow]
@@ -181,3 +182,30 @@ def test_a_folder_that_nobody_has_open(state_dir: Path) -> None:
     with pytest.raises(ProfileUnavailable) as refused:
         ask(state_dir, "count")
     assert refused.value.code == "MS230"
+
+
+def test_a_handler_raises_only_what_another_handler_raised() -> None:
+    """A cancel that arrives while ours runs is the task's; a mistake of ours is nobody's."""
+
+    def mistake() -> None:
+        raise ValueError("ours")
+
+    def cancel() -> None:
+        raise AttemptCancelled("theirs")
+
+    HERE._errands.append(mistake)
+    HERE._hear(SIGNAL, None)
+    HERE._errands.append(cancel)
+    with pytest.raises(AttemptCancelled):
+        HERE._hear(SIGNAL, None)
+
+
+def test_an_answer_after_the_end_is_nobodys(state_dir: Path) -> None:
+    """The page was closed between the question and the answer: no traceback of a thread."""
+    with StateFolder.open(state_dir) as folder:
+        page = Page(create_page(str(folder.uuid), folder.path))
+        presence = HERE.begin(page, "face")
+        HERE.end(presence)
+        page.close()
+        _answer(presence, 0, 1, ())
+        HERE.end(presence)
