@@ -53,6 +53,7 @@ class WorkGroup:
     `plain` says that nothing in the items needs decoding; `lane` is their priority class, 0 the best. `ends_ns`: the
     deadlines of their tasks, on the monotonic clock, 0 for none. Where `runs` has something,
     the group is a batch, which is claimed and run as one: there each lease has a run (number and key).
+    `workflow` names the run; `scope` is the host's: what the code of these attempts is labelled with.
     """
 
     serial: int
@@ -67,6 +68,8 @@ class WorkGroup:
     taken: int = 0
     ends_ns: list[int] | None = None
     runs: Sequence[tuple[int, str]] = ()
+    workflow: str = ""
+    scope: Any = None
 
 
 class WorkChunk(NamedTuple):

@@ -78,6 +78,8 @@ class NodeType:
             workers that step back are what the engine waits for.
         cooldown: Seconds; a worker above the smallest number goes when it was not needed for twice as long, or for
             longer where the pool shrank too soon before.
+        profile_signal: Whether its workers are profiled by SIGPROF, which interrupts system calls. False where a C
+            library does not go on after that; then `python -m runtime.profile py-spy` is the way to look at them.
     """
 
     name: str
@@ -92,6 +94,7 @@ class NodeType:
     breaker: Breaker | None = None
     niceness: int = 0
     cooldown: float = limits.POOL_COOLDOWN_NS / NS_PER_S
+    profile_signal: bool = True
 
     def __post_init__(self) -> None:
         refuse(
@@ -129,6 +132,7 @@ class NodeType:
                 is_number(self.cooldown, 0, _COOLDOWN_MAX_S, above=True),
                 f"cooldown must be above 0 and at most {_COOLDOWN_MAX_S:,.0f} seconds",
             ),
+            (isinstance(self.profile_signal, bool), "profile_signal must be True or False"),
         )
 
     @property
@@ -161,6 +165,7 @@ class NodeType:
             "breaker": None if self.breaker is None else self.breaker.to_wire(),
             "cooldown_ns": seconds_to_ns(self.cooldown),
             "niceness": self.niceness,
+            **({} if self.profile_signal else {"profile_signal": False}),
         }
 
 

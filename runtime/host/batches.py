@@ -23,6 +23,7 @@ from runtime.host.attempts import arguments
 from runtime.host.handlers import Handler
 from runtime.host.results import Place
 from runtime.host.station import Station, stop_signal
+from runtime.profile.labels import AttemptLabels
 
 
 class BatchCall:
@@ -45,6 +46,10 @@ class BatchCall:
         """Number of the attempt that this is for the first of the calls."""
         tries = self._group.attempts
         return tries[self.places[0].serial - self._group.serial] if tries else 1
+
+    def scope(self) -> AttemptLabels:
+        """What the code of the batch is labelled with: as the first of its calls."""
+        return self._station.scope(self._group, 0)
 
     def arguments(self, handler: Handler) -> list[Any]:
         """The argument of each call that has a readable one."""

@@ -9,6 +9,7 @@ from runtime.context import TaskContext
 from runtime.host.attempts import insert_context
 from runtime.host.batches import BatchCall
 from runtime.host.station import stop_signal
+from runtime.profile.labels import LABELS
 from runtime.profile.tasks import enter_attempt
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 async def run_batch(worker: AsyncWorker, attempt: Attempt, batch: BatchCall, kind_no: int) -> None:
     """All of a batch. Nothing leaves this coroutine, because the loop takes SystemExit for its own end."""
     attempt.started_ns = started_ns = worker.show_start(attempt, monotonic_ns())
+    LABELS.set(batch.scope())
     context: TaskContext | None = None
     try:
         if attempt.reason:

@@ -42,6 +42,7 @@ from runtime.host.log_thread import LogThread
 from runtime.host.refusals import is_refusal, unavailable
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import Link, LinkEnds
+from runtime.profile import always
 from runtime.profile.gauges import gauge_engine
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
@@ -129,6 +130,8 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         loop.set_exception_handler(partial(_fail, host))
         gauge_engine(core, host)
         host.progress.begin(board)
+        always.begin()
+        always.begin_loop(loop, looks=False)
         desk = CommandDesk(loop, folder.path, host.take_event, host.teller, core.persister)
         try:
             host.begin(effects)
@@ -138,6 +141,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
             desk.close()
             host.close()
             loop.close()
+            always.end()
         if reason == "the spawner is gone":
             return 1
         leftovers.let_go(folder.path)

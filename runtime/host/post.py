@@ -118,6 +118,8 @@ class WorkerPost(Post):
         for group, lease in zip(groups, self.leases, strict=True):
             if ends := lease.run.rare.deadlines:
                 group.append([ends.get(node, 0) for node in lease.nodes])
+            if lease.run.name:
+                group.append(lease.run.name)
         if self.batched:
             self.batched = False
             send_with_batches(self, [e.batch for e in self.leases], groups)
@@ -198,7 +200,7 @@ def _halved(group: list[Any]) -> list[list[Any]]:
 
     def part(start: int, stop: int) -> list[Any]:
         tries: Sequence[int] | int = attempts[start:stop] if attempts else 0
-        late = [column[start:stop] for column in ends]
+        late = [column if type(column) is str else column[start:stop] for column in ends]
         return [serial + start, run_no, key, kind_no, packed(nodes[start:stop]), tries, items[start:stop], lane, *late]
 
     return [part(0, half), part(half, len(items))]

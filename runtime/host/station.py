@@ -34,6 +34,7 @@ from runtime.mail.failure import failure_of
 from runtime.mail.lease_table import LeaseTable, WorkerPulse
 from runtime.mail.link import Link
 from runtime.mail.pieces import PieceJoiner
+from runtime.profile.labels import AttemptLabels
 from runtime.profile.presence import HERE
 
 PULSE_NS: Final = 100_000_000
@@ -114,8 +115,11 @@ class Station:
             for serial, run_no, run_key, kind_no, nodes, attempts, items, lane, *ends in body:
                 nodes = unpacked(nodes, len(items))
                 group = WorkGroup(serial, run_no, run_key, kind_no, nodes, attempts or None, items, plain, lane)
-                if ends:
-                    group.ends_ns = ends[0]
+                for more in ends:
+                    if type(more) is str:
+                        group.workflow = more
+                    else:
+                        group.ends_ns = more
                 accept(group)
         elif letter == b"G":
             self.desk.accept(gathered(body, Codec.plain(message)))
@@ -135,6 +139,16 @@ class Station:
         """Find the handler of a kind, importing its module. Runs user code; raises what that raises."""
         handler = self._handlers[kind_no] = load(self._kinds[kind_no])
         return handler
+
+    def scope(self, group: WorkGroup, at: int) -> AttemptLabels:
+        """What the code of an attempt is labelled with."""
+        number: Any = group.attempts[at] if group.attempts else 1
+        attempt: int = number[0] if type(number) is list else number
+        scope: AttemptLabels | None = group.scope
+        if scope is None or scope.attempt != attempt:
+            kind, node_type = self._kinds[group.kind_no], self.config["node_type"].get("name", "")
+            scope = group.scope = AttemptLabels(kind, group.workflow, node_type, attempt)
+        return scope
 
     # --- what is said ---------------------------------------------------------------------------------------------
 
@@ -226,6 +240,7 @@ def gathered(groups: list[list[Any]], plain: bool) -> WorkGroup:
         whole.items += items
         runs += [(run_no, run_key)] * len(items)
     whole.nodes, whole.attempts, whole.runs = nodes, attempts, runs
+    whole.workflow = next((more for more in first[8:] if type(more) is str), "")
     return whole
 
 

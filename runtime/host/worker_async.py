@@ -50,7 +50,9 @@ from runtime.host.timeouts import TimeoutQueues
 from runtime.mail.lease_table import PASSED, SLOT_MASK
 from runtime.mail.link import RECHECK_NS
 from runtime.mail.ring import ORDERED_MACHINE
+from runtime.profile import always
 from runtime.profile.kinds import EXECUTOR
+from runtime.profile.labels import LABELS, carrying
 from runtime.profile.ledger import LEDGER
 from runtime.profile.tasks import LoopBooks, enter_attempt
 
@@ -123,6 +125,7 @@ class AsyncWorker:
         self._backlog: deque[bytes] = deque()
         self._backlog_control: deque[bytes] = deque()
         self.timeouts = TimeoutQueues(self._loop, self._timed_out)
+        always.dress(self, station.config["node_type"].get("name", ""), "_run", "_call")
         self._turn_asked = False
         self._armed_ns = 0
         self._recheck_planned = False
@@ -135,6 +138,7 @@ class AsyncWorker:
         loop, link = self._loop, self._link
         asyncio.set_event_loop(loop)
         self._books.install()
+        always.begin_loop(loop)
         self.station.hello(booted_ns)
         loop.add_reader(link.fileno(), self._rung)
         if self._lifeline >= 0:
@@ -280,6 +284,7 @@ class AsyncWorker:
         place = attempt.place
         started_ns = attempt.started_ns = self._words[place.serial & SLOT_MASK] = monotonic_ns()
         SERIAL.set(place.serial)
+        LABELS.set(self.station.scope(group, at))
         context: TaskContext | None = None
         try:
             if attempt.reason:
@@ -347,8 +352,7 @@ class AsyncWorker:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(min(self._slots, THREADS_MAX), "mainspring-handler")
             LEDGER.track(EXECUTOR, "mainspring-handler", daemon=True)
-        run = contextvars.copy_context().run
-        return self._loop.run_in_executor(self._pool, run, self._call, attempt, handler.fn, args, kwargs)
+        return self._loop.run_in_executor(self._pool, carrying(), self._call, attempt, handler.fn, args, kwargs)
 
     def _call(
         self, attempt: Attempt, fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]

@@ -33,6 +33,7 @@ from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.mail.lease_table import CURRENT, LeaseTable
 from runtime.mail.link import Link, LinkEnds
+from runtime.profile import always
 
 
 def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
@@ -47,6 +48,7 @@ def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
         raise
     kernel.step_back(config["node_type"].get("niceness", 0))
     kernel.adopt_orphans()
+    always.begin(signal=config["node_type"].get("profile_signal", True))
     if config.get("main"):
         LazyMain.install(config["main"])
     booted_ns = time.monotonic_ns() - entered_ns

@@ -39,6 +39,8 @@ from runtime.host.linger import WORKER_LINGER_NS, Lingerer
 from runtime.host.results import SCALARS, Place
 from runtime.host.station import Station, default_signals, signal_handler
 from runtime.mail.lease_table import BUSY_NS, CURRENT, PASSED, RESULTS_ASKED, SLOT_MASK, TASKS_DONE
+from runtime.profile import always
+from runtime.profile.labels import label_main
 
 CHILDREN_LOOK_S: Final = 0.2
 """Between two looks at children while they live and the worker is idle."""
@@ -65,6 +67,7 @@ class ProcessWorker:
         self._reaped_ns = 0
         self._claimed_until = 0
         self._released_from = 0
+        always.dress(self, station.config["node_type"].get("name", ""), "_run_simple", "_run_general", "_run_batch")
 
     def run(self, booted_ns: int) -> None:
         """Serve until told to drain."""
@@ -141,6 +144,7 @@ class ProcessWorker:
                 self._run_stretch(group, serial - group.serial, serial - group.serial + 1)
             desk.leave(chunk, chunk.size)
         self._claimed_until = 0
+        label_main(None)
         if self._attention:
             self._attend()
         ended_ns = monotonic_ns()
@@ -154,6 +158,7 @@ class ProcessWorker:
         """Run claimed leases of one group, from place `start` up to `stop`. Returns the place where it stopped."""
         handler = self._station.known_handler(group.kind_no)
         while start < stop:
+            label_main(self._station.scope(group, start))
             if self._attention:
                 self._attend()
                 if self._released_from:
@@ -246,6 +251,7 @@ class ProcessWorker:
         if self._desk.has_stops and (reason := max(map(self._desk.stop_reason, claimed))):
             batch.stopped_before_start(reason)
             return
+        label_main(self._station.scope(group, 0))
         started_ns = monotonic_ns()
         for serial in claimed:
             words[serial & SLOT_MASK] = started_ns

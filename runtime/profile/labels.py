@@ -3,9 +3,9 @@
     with labels(customer="acme"):
         ...                                     # also in the tasks that are started here, and in `asyncio.to_thread`
 
-The worker sets a `Scope` before it calls a handler: tenant, workflow, node type, task and attempt. It is made once for
-all attempts of a group that share it, and what it says is put into words when somebody looks, so an attempt costs one
-`ContextVar.set`, or none where several are run in one go.
+The worker sets `AttemptLabels` before it calls a handler: tenant, workflow, node type, task and attempt. They are made
+once for all attempts of a group that share them, and put into words when somebody looks, so an attempt costs one
+`ContextVar.set`, or none where several are run in one go (then the number is that of the first of them).
 
 Names: `tenant` where it is not the default one; `workflow` is the name of the flow, or of the task where it has none;
 `node_type` as the runtime was given it; `actor` is the task; `attempt` counts from 1.
@@ -20,8 +20,9 @@ Known limits: threads that user code starts by itself have no labels (before Pyt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextvars import ContextVar, Token
+from _thread import get_ident
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token, copy_context
 from typing import Any, Final
 
 Labels = tuple[tuple[str, str], ...]
@@ -31,7 +32,7 @@ OTHER: Final[Labels] = (("labels", "other"),)
 VALUE_CHARS_MAX: Final = 120
 
 
-class Scope:
+class AttemptLabels:
     """What the code of an attempt is labelled with; shared by all attempts that have the same.
 
     Args:
@@ -69,7 +70,7 @@ class Added:
 
     __slots__ = ("_labels", "_outer", "_pairs")
 
-    def __init__(self, outer: Scope | Added | None, pairs: dict[str, Any]) -> None:
+    def __init__(self, outer: AttemptLabels | Added | None, pairs: dict[str, Any]) -> None:
         self._outer, self._pairs = outer, pairs
         self._labels: Labels | None = None
 
@@ -83,7 +84,7 @@ class Added:
         return found
 
 
-LABELS: Final[ContextVar[Scope | Added | None]] = ContextVar("mainspring_labels", default=None)
+LABELS: Final[ContextVar[AttemptLabels | Added | None]] = ContextVar("mainspring_labels", default=None)
 """Of the running code."""
 
 
@@ -104,7 +105,7 @@ class Labelling:
 
     def __init__(self, pairs: dict[str, Any]) -> None:
         self._pairs = pairs
-        self._token: Token[Scope | Added | None] | None = None
+        self._token: Token[AttemptLabels | Added | None] | None = None
 
     def __enter__(self) -> None:
         made = Added(LABELS.get(), self._pairs)
@@ -137,11 +138,34 @@ class ThreadLabels:
     """Whose work the threads of our pools do, by their identifiers."""
 
     def __init__(self) -> None:
-        self.by_thread: dict[int, Scope | Added | None] = {}
+        self.by_thread: dict[int, AttemptLabels | Added | None] = {}
 
 
+MAIN: Final = 0
+"""In place of the main thread's identifier, which is another one in a fork of a thread."""
 # global: of this process, as its threads are
 THREADS: Final = ThreadLabels()
+
+
+def label_main(scope: AttemptLabels | None) -> None:
+    """Label what the main thread runs from here on, for itself and for threads that look at it. None: nothing."""
+    LABELS.set(scope)
+    THREADS.by_thread[MAIN] = scope
+
+
+def carrying() -> Callable[..., Any]:
+    """Runs a function, in another thread, in a copy of the context of whoever calls this, and with its labels."""
+    run, found = copy_context().run, LABELS.get()
+
+    def carried(fn: Callable[..., Any], *args: Any) -> Any:
+        me = get_ident()
+        THREADS.by_thread[me] = found
+        try:
+            return run(fn, *args)
+        finally:
+            THREADS.by_thread.pop(me, None)
+
+    return carried
 
 
 class LabelSets:

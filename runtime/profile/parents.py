@@ -93,6 +93,14 @@ def chain_of(coroutine: Any) -> tuple[list[CodeType | str], list[int]]:
     return places, offsets
 
 
+def _code_of(coroutine: Any) -> CodeType | None:
+    for name in ("cr_code", "gi_code", "ag_code"):
+        found: CodeType | None = getattr(coroutine, name, None)
+        if found is not None:
+            return found
+    return None
+
+
 def task_frame(task: Any) -> str:
     """A task as a frame. Numbers in its name are left out, because what is added up must be few."""
     name = task.get_name()
@@ -124,15 +132,23 @@ def above(task: Any) -> tuple[list[CodeType | str], list[int]]:
 
 
 def chain_above(places: Places, offsets: tuple[int, ...]) -> tuple[Places, tuple[int, ...]]:
-    """A running stack with the tasks that wait for its task behind it."""
+    """A running stack as far as its task's first frame, with the tasks that wait for that one behind it.
+
+    What runs the loop has no part in what its tasks do; and uvloop has no frames by which it could be told later.
+    """
     task = running_task()
     if task is None:
         return places, offsets
     try:
-        found, at = above(task)
+        code = _code_of(task.get_coro())
+        for at in range(len(places) - 1, -1, -1):
+            if places[at] is code:
+                places, offsets = places[: at + 1], offsets[: at + 1]
+                break
+        found, ends = above(task)
     except Exception:  # noqa: BLE001, RUF100 - see the known limits
         return places, offsets
-    return (*places, *found), (*offsets, *at)
+    return (*places, *found), (*offsets, *ends)
 
 
 def context_of(task: Any) -> Any:

@@ -70,6 +70,7 @@ ANSWERS: Final = {
     "dump": "runtime.profile.snapshot:answer",
     "cpu": "runtime.profile.sampler:answer_cpu",
     "await": "runtime.profile.sampler:answer_await",
+    "flight": "runtime.profile.sampler:answer_flight",
     "leaks": "runtime.profile.leaks:answer",
     "left": "runtime.profile.clean:answer",
     "prove": "runtime.profile.proof:answer",

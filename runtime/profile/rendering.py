@@ -11,21 +11,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import Final
 
+from runtime.profile.buckets import Bucket, Places
 from runtime.profile.labels import Labels
 from runtime.profile.model import CPU, Frame, Process, Profile, Sample
 from runtime.profile.naming import NODE
-from runtime.profile.ticks import Bucket, Places
 
 LOOP: Final = Frame("<loop>")
 _LOOP_FILES: Final = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/runners.py", "asyncio/selector_events.py",
                       "asyncio/unix_events.py", "/selectors.py", "uvloop/__init__.py")  # fmt: skip
 _POOL_FILES: Final = ("concurrent/futures/thread.py", "/threading.py")
 _PROFILER: Final = "runtime/profile/"
-_BOOT_FILES: Final = ("runtime/host/spawner.py", "runtime/host/worker_main.py", "runtime/host/children.py")
+_BELOW_HANDLER: Final = ("runtime/host/attempts.py", "runtime/host/batches_async.py", "runtime/host/worker_async.py")
+_BOOT_FILES: Final = (
+    "runtime/host/engine_process.py",
+    "runtime/host/spawner.py",
+    "runtime/host/worker_main.py",
+    "runtime/host/children.py",
+    "/runpy.py",
+)
 
 
 class Names:
@@ -63,52 +70,46 @@ def is_loop(frame: Frame) -> bool:
     return frame.file.endswith(_LOOP_FILES)
 
 
-def folded(frames: list[Frame], labels: Labels) -> tuple[Frame, ...]:
-    """A stack, root first, as it is shown."""
-    while len(frames) > 1 and _is_ours(frames[-1]):
-        frames.pop()
-    start = 0
-    for at, frame in enumerate(frames):
-        if frame.name.startswith(NODE) and not frame.file:
-            start = at
-        elif frame.file.endswith(_BOOT_FILES) and not start:
-            start = at + 1
-    kept: list[Frame] = []
-    pool = True
-    for frame in frames[start:] or frames[-1:]:
-        if is_loop(frame):
-            if not kept or kept[-1] != LOOP:
-                kept.append(LOOP)
-        elif not (pool and frame.file.endswith(_POOL_FILES)):
-            kept.append(frame)
-            pool = False
-    if not kept:
-        kept = frames[-1:]
-    if not kept[0].name.startswith(NODE):
-        node_type = dict(labels).get("node_type")
-        if node_type:
-            kept.insert(0, Frame(NODE + node_type))
-    if len(kept) > 2 and kept[0].name.startswith(NODE) and kept[1] == LOOP:
-        del kept[1]
-    return tuple(kept)
-
-
 def stack_of(names: Names, places: Places, offsets: tuple[int, ...], labels: Labels) -> tuple[Frame, ...]:
-    """The stack of a row: the tasks that wait come first, and the loop that runs the innermost of them is not shown."""
-    frames = [names.frame(*place) for place in zip(reversed(places), reversed(offsets), strict=True)]
-    last = next((at for at in range(len(places)) if isinstance(places[at], str) and at), 0)
-    if last:
-        cut = len(places) - last
-        above, running = frames[:cut], frames[cut:]
-        while len(running) > 1 and (_is_machinery(running[0])):
-            running.pop(0)
-        inner = max((at for at, frame in enumerate(running) if is_loop(frame)), default=-1)
-        frames = above + running[inner + 1 :]
-    return folded(frames, labels)
+    """The stack of a row as it is shown, root first."""
+    last = next((at for at in range(1, len(places)) if isinstance(places[at], str)), len(places))
+    running = [names.frame(*place) for place in zip(places[:last], offsets[:last], strict=True)][::-1]
+    above = [names.frame(*place) for place in zip(places[last:], offsets[last:], strict=True)][::-1]
+    while len(running) > 1 and _is_ours(running[-1]):
+        running.pop()
+    frames = _without_boot([*_one_loop(above), *_one_loop(running)]) or running[-1:]
+    return _under_node(frames, dict(labels).get("node_type", ""))
 
 
-def _is_machinery(frame: Frame) -> bool:
-    return is_loop(frame) or frame.file.endswith((*_BOOT_FILES, "runtime/host/worker_async.py"))
+def _one_loop(frames: list[Frame]) -> Iterator[Frame]:
+    """The frames with those of a loop as one, and without those of a pool's thread."""
+    at_root, before = True, None
+    for frame in frames:
+        if is_loop(frame):
+            if before is not LOOP:
+                yield LOOP
+            before = LOOP
+        elif not (at_root and frame.file.endswith(_POOL_FILES)):
+            yield frame
+            at_root, before = False, None
+
+
+def _without_boot(frames: list[Frame]) -> list[Frame]:
+    for at in range(len(frames) - 2, -1, -1):
+        if frames[at].file.endswith(_BOOT_FILES):
+            return frames[at + 1 :]
+    return frames
+
+
+def _under_node(frames: list[Frame], node_type: str) -> tuple[Frame, ...]:
+    """From the frame of the node type on; where an attempt's code has none on its stack, one is put before it."""
+    node = next((at for at, frame in enumerate(frames) if frame.name.startswith(NODE) and not frame.file), -1)
+    if node < 0 and not node_type:
+        return tuple(frames)
+    rest = frames[node + 1 :]
+    while len(rest) > 1 and (rest[0] is LOOP or rest[0].file.endswith(_BELOW_HANDLER)):
+        rest = rest[1:]
+    return Frame(NODE + node_type) if node < 0 else frames[node], *rest
 
 
 def _is_ours(frame: Frame) -> bool:

@@ -24,12 +24,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from runtime.host import kernel
+from runtime.profile.buckets import RING_S
 from runtime.profile.model import AWAIT, CPU, Process, Profile
 from runtime.profile.presence import HERE
 from runtime.profile.pressure import RunQueue
 from runtime.profile.rendering import Names, profile_of
-from runtime.profile.ticks import CAPTURE_HZ, HZ_MAX, RING_S, TICKS
-from runtime.profile.waits import AWAIT_HZ, HERE_WAITS, Waits
+from runtime.profile.ticks import CAPTURE_HZ, HZ_MAX, TICKS
+from runtime.profile.waits import AWAIT_HZ, HERE_WAITS, WaitLooks
 
 if TYPE_CHECKING:
     import asyncio
@@ -73,10 +74,10 @@ class CpuSampler:
         started: list[bool] = []
         if not on_main_thread(lambda: started.append(TICKS.start(self, self.hz))) or not started[0]:
             raise SamplerUnavailable("SIGPROF or its timer is used by this program, or its main thread does not run")
-        self._begun_ns = self._read_ns = TICKS.open.begun_ns
+        self._begun_ns = self._read_ns = TICKS.buckets.open.begun_ns
         self._wall_ns = time.time_ns()
         self._cost_ns, self._total_ns, self._halved = TICKS.self_ns, TICKS.total_ns, TICKS.halved
-        self._overflowed, self._errors = TICKS.label_sets.overflowed, TICKS.errors
+        self._overflowed, self._errors = TICKS.buckets.label_sets.overflowed, TICKS.errors
         self._queue = RunQueue()
         self._profile = Profile(hz=self.hz, begun_ns=self._wall_ns)
         self._on = True
@@ -84,7 +85,7 @@ class CpuSampler:
 
     def flush(self) -> Profile:
         """What was seen from the last time on (of seconds that are over), or from the beginning."""
-        buckets = TICKS.closed(self._read_ns)
+        buckets = TICKS.buckets.closed(self._read_ns)
         if buckets:
             self._read_ns = buckets[-1].ended_ns
         found = profile_of(buckets, self.process, self.hz, self._names)
@@ -113,7 +114,7 @@ class CpuSampler:
         notes = [f"{title}: ticks took {(TICKS.self_ns - self._cost_ns) / total_ns:.2%} of its CPU time"]
         if halved := TICKS.halved - self._halved:
             notes.append(f"{title}: ticks cost too much, so their rate was halved {halved} times")
-        if overflowed := TICKS.label_sets.overflowed - self._overflowed:
+        if overflowed := TICKS.buckets.label_sets.overflowed - self._overflowed:
             notes.append(f"{title}: {overflowed} ticks had more label sets than are kept apart; they are 'other'")
         if errors := TICKS.errors - self._errors:
             notes.append(f"{title}: {errors} ticks were lost")
@@ -138,7 +139,7 @@ class AwaitSampler:
         if not 0.1 <= hz <= AWAIT_HZ:
             raise ValueError(f"hz must be 0.1 to {AWAIT_HZ:g}, not {hz!r}")
         self.hz, self.process = hz, process or this_process()
-        self._waits = Waits(loop, hz)
+        self._waits = WaitLooks(loop, hz)
         self._names = Names()
         self._wall_ns = self._begun_ns = 0
 
@@ -150,7 +151,7 @@ class AwaitSampler:
 
     def flush(self) -> Profile:
         """What was seen from the last time on."""
-        found = profile_of([self._waits.take()], self.process, self.hz, self._names)
+        found = profile_of(self._waits.take(), self.process, self.hz, self._names)
         found.kind, found.begun_ns = AWAIT, self._wall_ns
         found.duration_ns = time.monotonic_ns() - self._begun_ns
         found.notes = [f"{self.process.title} ({self.process.pid}): {note}" for note in self._waits.notes()]
@@ -194,7 +195,7 @@ def flight(seconds: float = RING_S, process: Process | None = None, kind: str = 
         ring, hz = HERE_WAITS.ring(), HERE_WAITS.hz
     else:
         on_main_thread(TICKS.cut)
-        ring, hz = TICKS.closed(0), TICKS.hz
+        ring, hz = TICKS.buckets.closed(0), TICKS.hz
     buckets = [bucket for bucket in ring if bucket.ended_ns > now_ns - int(seconds * 1e9)]
     found = profile_of(buckets, process or this_process(), hz)
     found.kind = kind

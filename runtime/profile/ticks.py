@@ -2,8 +2,8 @@
 
     kernel ── SIGPROF ──► Ticks._tick, at the next bytecode ──► Bucket of this second ──► ring of the last minute
 
-ITIMER_PROF runs on the CPU time of the whole process, so an idle process has no ticks. It is armed for one tick at a
-time, with gaps that are exponentially distributed: what comes at regular times is seen like anything else. The handler
+The timer (see `timers`) runs on the CPU time of the whole process, so an idle process has no ticks. It is armed for one
+tick at a time, with gaps that are exponentially distributed: what comes at regular times is seen like anything else. The handler
 runs on the main thread inside whatever was interrupted, so it finds its labels (a context variable) and its task
 without a search. A tick is never weighted by its number, but by clocks:
 
@@ -37,80 +37,55 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from time import clock_gettime_ns, monotonic_ns, process_time_ns, pthread_getcpuclockid, thread_time_ns
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Final
 
-from runtime.profile.labels import LABELS, THREADS, Labels, LabelSets, expand
+from runtime.profile.buckets import Bucket, Buckets, Places
+from runtime.profile.execs import EXECS
+from runtime.profile.labels import LABELS, THREADS, Labels, expand
 from runtime.profile.parents import PoolWork, chain_above
+from runtime.profile.timers import Timer, make_timer
 
 HZ: Final = 19.0
 """Always on. A prime, and no divisor of usual intervals."""
 CAPTURE_HZ: Final = 99.0
 HZ_MAX: Final = 1_000.0
-RING_S: Final = 60
-BUCKET_NS: Final = 1_000_000_000
 BUDGET: Final = 0.01
 """Part of the CPU time of the process that ticks may take at `HZ`; `CAPTURE_BUDGET` above."""
 CAPTURE_BUDGET: Final = 0.03
 DEPTH_MAX: Final = 192
-ROWS_MAX: Final = 8_192
-"""In the ring: at most about 8 MB, at 1 KB for a stack of 40 frames."""
-BUCKET_ROWS_MAX: Final = 4_096
 _REST_NS: Final = 50_000
 """Other threads are looked at when they used at least this."""
 _GAP_S_MIN: Final = 0.0005
 _JUDGED_NS: Final = 1_000_000_000
 """CPU time between two looks at the budget."""
 _RATE_TICKS: Final = 32
-_GENERATION: Final = 30
 _STALE_NS: Final = 1_000_000_000
 _CATCHES_UP: Final = 4.0
 _HAS_GIL: Final = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
+_IDLE_FILES: Final = ("concurrent/futures/thread.py", "/threading.py", "/queue.py", "/selectors.py")
+"""Where threads of the standard library wait for work. A CPU clock that moved says that there was some since."""
 NATIVE: Final = "<native threads>"
 SELF: Final = "<profiler>"
-CROWDED: Final = "<too many stacks>"
-Places = tuple[CodeType | str, ...]
-
-
-class Row:
-    """Weight of one stack, innermost frame first: code objects, or text, and offsets of instructions."""
-
-    __slots__ = ("labels", "ns", "offsets", "places", "seen", "thread")
-
-    def __init__(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str) -> None:
-        self.places, self.offsets, self.labels, self.thread = places, offsets, labels, thread
-        self.ns = self.seen = 0
-
-
-class Bucket:
-    """A second of ticks. Closed when `ended_ns` is set; times are monotonic."""
-
-    __slots__ = ("begun_ns", "ended_ns", "rows")
-
-    def __init__(self, begun_ns: int) -> None:
-        self.begun_ns, self.ended_ns = begun_ns, 0
-        self.rows: dict[Any, Row] = {}
 
 
 class Ticks:
     """See the module."""
 
     def __init__(self) -> None:
-        self.label_sets = LabelSets()
+        self.buckets = Buckets()
         self.on = self.lost = False
+        self.allowed = True
         self.count = self.errors = self.halved = self.total_ns = self.self_ns = 0
-        self.ring: deque[Bucket] = deque(maxlen=RING_S + 1)
-        self.open = Bucket(0)
         self._rates: dict[object, float] = {}
         self._slow = self._catch_up = 1.0
         self._busy_ns = 0
         self._suspended = 0
-        self._rows = 0
+        self._timer: Timer | None = None
+        self._left_s = 0.0
         self._seed = (os.getpid() << 20 ^ monotonic_ns()) & 0xFFFFFFFFFFFFFFFF
         self._hooked = False
         self._reset()
@@ -118,9 +93,9 @@ class Ticks:
     def _reset(self) -> None:
         self._main_ns = self._process_ns = self._rest_ns = 0
         self._clocks: dict[int, int] = {}
+        self._held: dict[int, int] = {}
         self._judged = (0, 0)
         self._rated = (0, 0)
-        self._generation = 0
 
     # --- on and off -----------------------------------------------------------------------------------------------
 
@@ -139,7 +114,7 @@ class Ticks:
         Returns:
             False where somebody else has the signal or the timer, or there is none.
         """
-        if not self.on and not self._take():
+        if not self.allowed or not (self.on or self._take()):
             return False
         self._rates[who] = min(max(hz, 1.0), HZ_MAX)
         if not self.on:
@@ -154,18 +129,18 @@ class Ticks:
         """Have none for this one any more. On the main thread; again is harmless."""
         if who not in self._rates:
             return
-        self.cut()
+        self.cut(ends=True)
         del self._rates[who]
         if self._rates:
             return
         self.on = False
         self._release()
 
-    def cut(self) -> None:
-        """Take a last tick of the bucket here and now, and close it. On the main thread."""
+    def cut(self, ends: bool = False) -> None:
+        """Take a last tick of the bucket here and now, and close it. On the main thread. `ends`: keep nothing back."""
         if self.on:
-            self._guarded(sys._getframe(1))
-        self._close(monotonic_ns())
+            self._guarded(sys._getframe(1), ends=ends)
+        self.buckets.close(monotonic_ns())
 
     def check(self) -> None:
         """See that all is in order, and `cut`: user code may have taken the timer off, which is armed again, or taken
@@ -175,9 +150,9 @@ class Ticks:
                 self.lost = True
                 self.on = False
                 self._rates.clear()
-                signal.setitimer(signal.ITIMER_PROF, 0)
-                _unwrap_exec()
-            elif not signal.getitimer(signal.ITIMER_PROF)[0]:
+                self._close_timer()
+                EXECS.unwrap()
+            elif self._timer is not None and not self._timer.left():
                 self._arm()
         self.cut()
 
@@ -186,7 +161,7 @@ class Ticks:
         self._rates.pop(who, None)
         if not self._rates:
             self.on = False
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            self._close_timer()
 
     def _take(self) -> bool:
         if not hasattr(signal, "ITIMER_PROF") or threading.current_thread() is not threading.main_thread():
@@ -195,6 +170,7 @@ class Ticks:
             return False
         if signal.getitimer(signal.ITIMER_PROF)[0]:
             return False
+        self._timer = make_timer()
         signal.signal(signal.SIGPROF, self._tick)
         signal.siginterrupt(signal.SIGPROF, False)
         if not self._hooked:
@@ -203,23 +179,29 @@ class Ticks:
                 before=self._suspend, after_in_parent=self._resume, after_in_child=self._forked
             )  # none of them does anything while it is off
             atexit.register(self._exit)
-        _wrap_exec(self)
+        EXECS.wrap(self._suspend, self._resume)
         return True
 
     def _release(self) -> None:
         """First no more signals, then throw away what is pending, then the default action."""
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        self._close_timer()
         if signal.getsignal(signal.SIGPROF) == self._tick:
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        _unwrap_exec()
+        EXECS.unwrap()
+
+    def _close_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.disarm()
+            timer.close()
 
     def _begin(self) -> None:
         self._reset()
         self._clocks = {clock: clock_gettime_ns(clock) for clock in map(_clock, self._others()) if clock}
         self._main_ns, self._process_ns = thread_time_ns(), process_time_ns()
         self._judged = self._rated = (self._process_ns, 0)
-        self.open = Bucket(monotonic_ns())
+        self.buckets.open = Bucket(monotonic_ns())
 
     def _exit(self) -> None:
         for who in list(self._rates):
@@ -231,22 +213,22 @@ class Ticks:
     def _suspend(self) -> None:
         """By any thread: no ticks from here to `_resume`."""
         if self.on:
+            if self._timer is not None:
+                self._left_s = self._timer.disarm() or self._left_s
             self._suspended += 1
-            signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _resume(self) -> None:
         if self._suspended:
             self._suspended -= 1
-            if self.on and not self._suspended:
-                self._arm()
+            if self.on and not self._suspended and self._timer is not None:
+                self._timer.arm(max(self._left_s, _GAP_S_MIN))
 
     def _forked(self) -> None:
         """In the child, which has the handler and no timer."""
+        self._timer = None
         was_on, self.on, self._suspended, self._busy_ns = self.on, False, 0, 0
         self._rates.clear()
-        self.ring.clear()
-        self.open = Bucket(0)
-        self._rows = 0
+        self.buckets.forget()
         if was_on and threading.current_thread() is threading.main_thread():
             with suppress(OSError, ValueError):
                 self._release()
@@ -257,9 +239,11 @@ class Ticks:
         """For the next tick: a gap of an exponential distribution."""
         self._seed = seed = (self._seed * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
         gap_s = -math.log(1.0 - (seed >> 11) / 9007199254740992.0) / (self.hz * self._catch_up)
-        signal.setitimer(signal.ITIMER_PROF, max(gap_s, _GAP_S_MIN))
-        if self._suspended:  # by another thread, just now
-            signal.setitimer(signal.ITIMER_PROF, 0)
+        timer = self._timer
+        if timer is not None:
+            timer.arm(max(gap_s, _GAP_S_MIN))
+            if self._suspended:  # by another thread, just now
+                timer.disarm()
 
     def _tick(self, signum: int, frame: FrameType | None) -> None:
         """SIGPROF. Lets nothing out but what other handlers raise to end the interrupted code."""
@@ -270,30 +254,30 @@ class Ticks:
         except Exception:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
             self.errors += 1
 
-    def _guarded(self, frame: FrameType | None) -> None:
+    def _guarded(self, frame: FrameType | None, *, ends: bool = False) -> None:
         now_ns = monotonic_ns()
         if self._busy_ns and now_ns - self._busy_ns < _STALE_NS:
             return
         self._busy_ns = now_ns
         try:
-            self._sample(frame, now_ns)
+            self._sample(frame, now_ns, ends)
         finally:
             self._busy_ns = 0
 
-    def _sample(self, frame: FrameType | None, now_ns: int) -> None:
+    def _sample(self, frame: FrameType | None, now_ns: int, ends: bool) -> None:
         main_ns, process_ns = thread_time_ns(), process_time_ns()
-        if now_ns - self.open.begun_ns >= BUCKET_NS:
-            self._close(now_ns)
+        if self.buckets.is_over(now_ns):
+            self.buckets.close(now_ns)
         used_ns = main_ns - self._main_ns
         self._rest_ns += process_ns - self._process_ns - used_ns
         places, offsets = walk(frame)
         places, offsets = chain_above(places, offsets)
-        self._add(places, offsets, expand(LABELS.get()), "main", used_ns)
-        if self._rest_ns > _REST_NS:
-            self._rest_ns = min(self._rest_ns - self._look_at_others(), 0)
+        self._add(places, offsets, expand(LABELS.get()), "MainThread", used_ns)
+        if self._rest_ns > _REST_NS or (ends and self._held):
+            self._rest_ns = min(self._rest_ns - self._look_at_others(ends), 0)
         end_ns = thread_time_ns()
         cost_ns = end_ns - main_ns
-        self._add((SELF,), (-1,), (), "main", cost_ns)
+        self._add((SELF,), (-1,), (), "MainThread", cost_ns)
         self._main_ns, self._process_ns = end_ns, process_ns + cost_ns
         self.count += 1
         self.self_ns += cost_ns
@@ -302,8 +286,11 @@ class Ticks:
         if self.count - self._rated[1] >= _RATE_TICKS:
             self._keep_pace(process_ns)
 
-    def _look_at_others(self) -> int:
-        """Give what the other threads used to those whose clocks moved. Returns how much that is."""
+    def _look_at_others(self, ends: bool) -> int:
+        """Give what the other threads used to those whose clocks moved. Returns how much that is.
+
+        A pool's thread that has its work behind it keeps its weight for the next time that it is seen at work.
+        """
         given, clocks = 0, {}
         for thread, frame in self._others().items():
             clock = _clock(thread)
@@ -313,10 +300,16 @@ class Ticks:
             used_ns = at_ns - self._clocks.get(clock, 0)
             if used_ns > 0:
                 given += used_ns
+                used_ns += self._held.pop(clock, 0)
                 places, offsets = walk(frame)
+                if not ends and frame.f_code.co_filename.endswith(_IDLE_FILES):
+                    self._held[clock] = used_ns
+                    continue
                 found = THREADS.by_thread.get(thread) or PoolWork.labels_in(frame)
                 self._add(places, offsets, expand(found), _name(thread), used_ns)
         self._clocks = clocks
+        for clock in [clock for clock in self._held if ends or clock not in clocks]:
+            self._add((NATIVE,), (-1,), (), "native", self._held.pop(clock))
         if self._rest_ns > given:
             self._add((NATIVE,), (-1,), (), "native", self._rest_ns - given)
         return given
@@ -336,37 +329,8 @@ class Ticks:
         return frames
 
     def _add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> None:
-        rows = self.open.rows
-        if labels:
-            labels = self.label_sets.keep(labels)
-        key = (thread, labels, hash((*map(id, places), *offsets)))
-        row = rows.get(key)
-        if row is None:
-            if len(rows) >= BUCKET_ROWS_MAX:
-                places, offsets, key = (CROWDED,), (-1,), (thread, labels, 0)
-                row = rows.get(key)
-            if row is None:
-                row = rows[key] = Row(places, offsets, labels, thread)
-        row.ns += ns
-        row.seen += 1
+        self.buckets.add(places, offsets, labels, thread, ns)
         self.total_ns += ns
-
-    def _close(self, now_ns: int) -> None:
-        """Put the bucket into the ring, and begin another."""
-        bucket = self.open
-        if bucket.rows:
-            bucket.ended_ns = now_ns
-            ring = self.ring
-            if len(ring) == ring.maxlen:
-                self._rows -= len(ring[0].rows)
-            ring.append(bucket)
-            self._rows += len(bucket.rows)
-            while self._rows > ROWS_MAX and len(ring) > 1:
-                self._rows -= len(ring.popleft().rows)
-        self.open = Bucket(now_ns)
-        self._generation += 1
-        if self._generation % _GENERATION == 0:
-            self.label_sets.age()
 
     # --- rate -----------------------------------------------------------------------------------------------------
 
@@ -391,15 +355,6 @@ class Ticks:
         elif rate > 1.05 * self.hz:
             self._catch_up = max(self._catch_up / 1.2, 1.0)
         self._rated = (process_ns, self.count)
-
-    # --- reading --------------------------------------------------------------------------------------------------
-
-    def closed(self, since_ns: int) -> list[Bucket]:
-        """Buckets that began at this monotonic time or later, and get no more."""
-        for _ in range(8):
-            with suppress(RuntimeError):  # the main thread just put another in
-                return [bucket for bucket in list(self.ring) if bucket.begun_ns >= since_ns]
-        return []
 
 
 def walk(frame: FrameType | None) -> tuple[Places, tuple[int, ...]]:
@@ -428,38 +383,5 @@ def _name(thread: int) -> str:
     return str(found.name) if found is not None else "foreign"
 
 
-class _Exec:
-    """The functions that `os` had before they were wrapped."""
-
-    def __init__(self) -> None:
-        self.real: dict[str, Callable[..., Any]] = {}
-
-
 # global: of this process, as its signal handlers are
-_EXEC: Final = _Exec()
-# global: as above
 TICKS: Final = Ticks()
-
-
-def _wrap_exec(ticks: Ticks) -> None:
-    """Disarm before `exec`, whose program would be ended by the next tick; go on where it fails."""
-    for name in ("execv", "execve"):
-        if name in _EXEC.real:
-            continue
-        real = _EXEC.real[name] = getattr(os, name)
-
-        def wrapped(*args: Any, _real: Callable[..., Any] = real, **kwargs: Any) -> Any:
-            ticks._suspend()
-            try:
-                return _real(*args, **kwargs)
-            finally:
-                ticks._resume()
-
-        wrapped.__name__ = wrapped.__qualname__ = name
-        setattr(os, name, wrapped)
-
-
-def _unwrap_exec() -> None:
-    for name, real in _EXEC.real.items():
-        setattr(os, name, real)
-    _EXEC.real.clear()

@@ -1,7 +1,7 @@
 """What waits here, weighted by time: some looks a second at the suspended tasks of a loop, or at the main thread.
 
-A look takes at most `TASKS_MAX` tasks, evenly out of all of them from a random place, and scales their weights, so
-the sum stays right: 100 tasks that wait for 10 s are 1,000 s. It is done in slices of `SLICE` tasks with other work of the
+A look takes at most `TASKS_MAX` tasks, evenly out of all of them from a random place, and scales their weights, so the
+sum stays right: 100 tasks that wait for 10 s are 1,000 s. It is done in slices of `SLICE` tasks with other work of the
 loop in between, so that nobody waits for it. A task's weight is the time since the look before; its stack is where it
 is suspended, with the tasks that wait for it above; its labels come from its context.
 
@@ -19,14 +19,14 @@ import sys
 import threading
 import time
 import weakref
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime.profile.labels import LABELS, THREADS, LabelSets, expand
+from runtime.profile.buckets import Bucket, Buckets
+from runtime.profile.labels import LABELS, MAIN, THREADS, expand
 from runtime.profile.parents import above, chain_of, context_of
 from runtime.profile.pressure import LoopLag
-from runtime.profile.ticks import BUCKET_ROWS_MAX, CROWDED, RING_S, Bucket, Row, walk
+from runtime.profile.ticks import walk
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,30 +35,29 @@ AWAIT_HZ: Final = 10.0
 ALWAYS_HZ: Final = 1.0
 TASKS_MAX: Final = 256
 SLICE: Final = 32
+_UNKNOWN: Final = object()
 RUNNABLE: Final = "<ready>"
 """Innermost frame of a task that waits for nothing but its turn."""
 
 
-class Waits:
+class WaitLooks:
     """See the module.
 
     Args:
         loop: The loop; None: the one that this process works in, and without one the main thread.
         hz: Looks in a second.
-        keeps: Keep the last minute in seconds, for `ring`.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None, hz: float, keeps: bool = False) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None, hz: float) -> None:
         self.loop = loop or HERE_WAITS.loop
         self.hz = hz
         self.looks = 0
         self.lag = LoopLag()
-        self.label_sets = LabelSets()
+        self.buckets = Buckets()
         self._on = False
-        self._open = Bucket(time.monotonic_ns())
-        self._kept: deque[Bucket] | None = deque(maxlen=RING_S + 1) if keeps else None
         self._handle: Any = None
-        self._last_ns = self._due_ns = self._cpu_ns = 0
+        self._labels: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._last_ns = self._due_ns = self._cpu_ns = self._read_ns = 0
 
     # --- on and off -----------------------------------------------------------------------------------------------
 
@@ -78,21 +77,13 @@ class Waits:
         if self.loop is not None:
             self._call(self._cancel)
 
-    def take(self) -> Bucket:
-        """What was seen since the last time."""
-        found, self._open = self._open, Bucket(time.monotonic_ns())
-        found.ended_ns = self._open.begun_ns
+    def take(self) -> list[Bucket]:
+        """What was seen since the last time; in the loop's thread, or of a second that goes on meanwhile the rest."""
+        self.buckets.close(time.monotonic_ns())
+        found = self.buckets.closed(self._read_ns)
+        if found:
+            self._read_ns = found[-1].ended_ns
         return found
-
-    def ring(self) -> list[Bucket]:
-        """The last minute, where it is kept."""
-        return [] if self._kept is None else [*self._kept, self.take_copy()]
-
-    def take_copy(self) -> Bucket:
-        """What was seen since the last second ended, and stays."""
-        copy = Bucket(self._open.begun_ns)
-        copy.rows, copy.ended_ns = dict(self._open.rows), time.monotonic_ns()
-        return copy
 
     def notes(self) -> list[str]:
         """What whoever reads it must know."""
@@ -100,8 +91,10 @@ class Waits:
         if self.looks and self.loop is not None:
             late_ms = self.lag.quantile_ns(0.99) / 1e6
             said.append(f"its loop came late by {late_ms:.1f} ms at the 99th percentile")
-        if self.label_sets.overflowed:
-            said.append(f"{self.label_sets.overflowed} waits had more label sets than are kept apart; they are 'other'")
+        if self.buckets.label_sets.overflowed:
+            said.append(
+                f"{self.buckets.label_sets.overflowed} waits had more label sets than are kept apart; they are 'other'"
+            )
         return said
 
     def _call(self, call: Any) -> None:
@@ -125,10 +118,8 @@ class Waits:
         elapsed_ns, self._last_ns = now_ns - self._last_ns, now_ns
         self.lag.add(now_ns - self._due_ns)
         self.looks += 1
-        if self._kept is not None and self._open.rows:
-            self._kept.append(self.take())
-        if self.looks % (RING_S // 2) == 0:
-            self.label_sets.age()
+        if self.buckets.is_over(now_ns):
+            self.buckets.close(now_ns)
         try:
             tasks = _tasks(self.loop)
             every = max(len(tasks) / TASKS_MAX, 1.0)
@@ -151,13 +142,17 @@ class Waits:
         places, offsets = chain_of(task.get_coro())
         places.reverse()
         offsets.reverse()
-        if getattr(task, "_fut_waiter", self) is None:
+        waiter: Any = getattr(task, "_fut_waiter", _UNKNOWN)
+        if waiter is None or (waiter is not _UNKNOWN and waiter.done()):
             places.insert(0, RUNNABLE)
             offsets.insert(0, -1)
         found, at = above(task)
         context = context_of(task)
-        labels = None if context is None else context.get(LABELS)
-        self._add((*places, *found), (*offsets, *at), labels, "main", weight_ns)
+        if context is not None:
+            self._labels[task] = labels = context.get(LABELS)
+        else:  # it is about to run
+            labels = self._labels.get(task)
+        self.buckets.add((*places, *found), (*offsets, *at), expand(labels), "MainThread", weight_ns)
 
     # --- a thread -------------------------------------------------------------------------------------------------
 
@@ -171,19 +166,8 @@ class Waits:
             self.looks += 1
             frame = sys._current_frames().get(main)
             if frame is not None and waited_ns > 0:
-                self._add(*walk(frame), THREADS.by_thread.get(main), "main", waited_ns)
-
-    def _add(self, places: tuple[Any, ...], offsets: tuple[int, ...], found: Any, thread: str, weight_ns: int) -> None:
-        rows = self._open.rows
-        labels = self.label_sets.keep(expand(found)) if found else ()
-        key: Any = (thread, labels, hash((*map(id, places), *offsets)))
-        row = rows.get(key)
-        if row is None:
-            if len(rows) >= BUCKET_ROWS_MAX:
-                places, offsets, key = (CROWDED,), (-1,), (thread, labels, 0)
-            row = rows.setdefault(key, Row(places, offsets, labels, thread))
-        row.ns += weight_ns
-        row.seen += 1
+                labels = expand(THREADS.by_thread.get(MAIN))
+                self.buckets.add(*walk(frame), labels, "MainThread", waited_ns)
 
 
 class HereWaits:
@@ -191,7 +175,7 @@ class HereWaits:
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.always: Waits | None = None
+        self.always: WaitLooks | None = None
 
     @property
     def hz(self) -> float:
@@ -207,12 +191,12 @@ class HereWaits:
         """This process works in that loop."""
         self.loop = loop
         if always:
-            self.always = Waits(loop, ALWAYS_HZ, keeps=True)
+            self.always = WaitLooks(loop, ALWAYS_HZ)
             self.always.start()
 
     def ring(self) -> list[Bucket]:
         """The last minute of what is always on."""
-        return [] if self.always is None else self.always.ring()
+        return [] if self.always is None else self.always.buckets.closed(0)
 
 
 def _cpu_ns() -> int:

@@ -33,8 +33,8 @@ class Pair:
         self.worker = Link(ends, "b")
         self._joiner = PieceJoiner()
 
-    def lease(self, items: list[Any], deadlines: dict[int, int] | None = None) -> None:
-        run: Any = SimpleNamespace(no=7, key="run-1", rare=SimpleNamespace(deadlines=deadlines or {}))
+    def lease(self, items: list[Any], deadlines: dict[int, int] | None = None, name: str = "") -> None:
+        run: Any = SimpleNamespace(no=7, key="run-1", name=name, rare=SimpleNamespace(deadlines=deadlines or {}))
         kind: Any = SimpleNamespace(no=3, text=b"{}", priority=1)
         self.post.lease(LeaseWork(1, 1, run, kind, range(len(items)), None, items))
         self.post.send_leases()
@@ -43,7 +43,7 @@ class Pair:
         """Leases, each with its first serial and the number of its batch."""
         kind: Any = SimpleNamespace(no=3, text=b"{}", priority=1)
         for serial, batch, items in leases:
-            run: Any = SimpleNamespace(no=batch, key=f"run-{serial}", rare=SimpleNamespace(deadlines={}))
+            run: Any = SimpleNamespace(no=batch, key=f"run-{serial}", name="flow", rare=SimpleNamespace(deadlines={}))
             self.post.lease(LeaseWork(1, serial, run, kind, range(len(items)), None, items, batch))
         self.post.send_leases()
 
@@ -103,6 +103,17 @@ def test_deadlines_go_with_the_work_that_has_them(pair: Pair) -> None:
     groups = pair.groups()
     assert len(groups) > 1
     assert [ends for group in groups for ends in group[8]] == [{3: 33, 99: 999}.get(n, 0) for n in range(100)]
+
+
+def test_the_name_of_a_run_goes_with_its_work(pair: Pair) -> None:
+    items = [["x" * 60_000, n] for n in range(100)]
+    pair.lease(items, {3: 33}, "checkout")
+    groups = pair.groups()
+    assert len(groups) > 1
+    assert {group[9] for group in groups} == {"checkout"}
+    assert [ends for group in groups for ends in group[8]] == [33 if n == 3 else 0 for n in range(100)]
+    pair.lease([1], None, "checkout")
+    assert pair.groups()[0][8:] == ["checkout"]
 
 
 def test_a_single_task_may_be_longer_than_the_ring(pair: Pair) -> None:

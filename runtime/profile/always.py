@@ -1,0 +1,49 @@
+"""What is always on in a process of the engine: labels of code, ticks at 19 a second of CPU time, looks at what waits.
+
+Called once each by whoever boots a worker or the engine. A program of a user has none of it unless somebody asks: its
+signals are its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from runtime.profile.labels import LABELS, expand
+from runtime.profile.ledger import LEDGER
+from runtime.profile.naming import NODE, renamed
+from runtime.profile.ticks import HZ, TICKS
+
+if TYPE_CHECKING:
+    import asyncio
+
+ALWAYS: Final = "always"
+
+
+def begin(*, signal: bool = True) -> None:
+    """In the main thread, before there is work.
+
+    Args:
+        signal: Whether SIGPROF may interrupt system calls here; see `runtime.config.NodeType.profile_signal`.
+    """
+    LEDGER.label_set, LEDGER.expand = LABELS.get, expand
+    TICKS.allowed = signal
+    if signal:
+        TICKS.start(ALWAYS, HZ)
+
+
+def begin_loop(loop: asyncio.AbstractEventLoop, *, looks: bool = True) -> None:
+    """This process works in that loop; `looks`: say what waits there, once a second."""
+    from runtime.profile.waits import HERE_WAITS  # lazy: mode "process" does without
+
+    HERE_WAITS.begin(loop, always=looks)
+
+
+def end() -> None:
+    """Before the process ends."""
+    TICKS.stop(ALWAYS)
+
+
+def dress(worker: Any, node_type: str, *methods: str) -> None:
+    """Give methods of a worker the name of its node type, as outside profilers see them."""
+    for name in methods:
+        setattr(worker, name, renamed(getattr(worker, name), NODE + node_type))

@@ -1,0 +1,107 @@
+"""What was seen, second by second, for the last minute: weights of stacks as they are, to be put into words later.
+
+A row is one stack of code objects and offsets of instructions, with its labels and thread; `rendering` makes frames of
+it when somebody looks. A bucket is a second of rows. Readers take buckets that are closed, which nobody changes.
+
+Bounds: `ROWS_MAX` rows in the ring, at most about 8 MB at 1 KB for a stack of 40 frames; `BUCKET_ROWS_MAX` in a second,
+    beyond which stacks are added up as `CROWDED`; label sets as `labels.LabelSets` says.
+Concurrency: one thread adds and closes; any may read what is closed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from types import CodeType
+from typing import Any, Final
+
+from runtime.profile.labels import Labels, LabelSets
+
+RING_S: Final = 60
+BUCKET_NS: Final = 1_000_000_000
+ROWS_MAX: Final = 8_192
+BUCKET_ROWS_MAX: Final = 4_096
+CROWDED: Final = "<too many stacks>"
+_GENERATION: Final = 30
+Places = tuple[CodeType | str, ...]
+
+
+class Row:
+    """Weight of one stack, innermost frame first: code objects, or text, and offsets of instructions."""
+
+    __slots__ = ("labels", "ns", "offsets", "places", "seen", "thread")
+
+    def __init__(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str) -> None:
+        self.places, self.offsets, self.labels, self.thread = places, offsets, labels, thread
+        self.ns = self.seen = 0
+
+
+class Bucket:
+    """A second of ticks. Closed when `ended_ns` is set; times are monotonic."""
+
+    __slots__ = ("begun_ns", "ended_ns", "rows")
+
+    def __init__(self, begun_ns: int) -> None:
+        self.begun_ns, self.ended_ns = begun_ns, 0
+        self.rows: dict[Any, Row] = {}
+
+
+class Buckets:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.label_sets = LabelSets()
+        self.open = Bucket(0)
+        self.ring: deque[Bucket] = deque(maxlen=RING_S + 1)
+        self._rows = 0
+        self._generation = 0
+
+    def add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> None:
+        """Add to the weight of a stack."""
+        rows = self.open.rows
+        if labels:
+            labels = self.label_sets.keep(labels)
+        key = (thread, labels, hash((*map(id, places), *offsets)))
+        row = rows.get(key)
+        if row is None:
+            if len(rows) >= BUCKET_ROWS_MAX:
+                places, offsets, key = (CROWDED,), (-1,), (thread, labels, 0)
+                row = rows.get(key)
+            if row is None:
+                row = rows[key] = Row(places, offsets, labels, thread)
+        row.ns += ns
+        row.seen += 1
+
+    def is_over(self, now_ns: int) -> bool:
+        """Whether the second of the open bucket is over."""
+        return now_ns - self.open.begun_ns >= BUCKET_NS
+
+    def close(self, now_ns: int) -> None:
+        """Put the bucket into the ring, and begin another."""
+        bucket = self.open
+        if bucket.rows:
+            bucket.ended_ns = now_ns
+            ring = self.ring
+            if len(ring) == ring.maxlen:
+                self._rows -= len(ring[0].rows)
+            ring.append(bucket)
+            self._rows += len(bucket.rows)
+            while self._rows > ROWS_MAX and len(ring) > 1:
+                self._rows -= len(ring.popleft().rows)
+        self.open = Bucket(now_ns)
+        self._generation += 1
+        if self._generation % _GENERATION == 0:
+            self.label_sets.age()
+
+    def closed(self, since_ns: int) -> list[Bucket]:
+        """Buckets that began at this monotonic time or later, and get no more."""
+        for _ in range(8):
+            with suppress(RuntimeError):  # another one was just put in
+                return [bucket for bucket in list(self.ring) if bucket.begun_ns >= since_ns]
+        return []
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.ring.clear()
+        self.open = Bucket(0)
+        self._rows = 0

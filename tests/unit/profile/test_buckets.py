@@ -1,0 +1,68 @@
+"""Buckets: weights add up, and there are bounds."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.profile.buckets import BUCKET_NS, BUCKET_ROWS_MAX, CROWDED, RING_S, ROWS_MAX, Buckets
+
+CODES = [(lambda: None).__code__, (lambda: 1).__code__, (lambda: 2).__code__]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(-1, 3), st.sampled_from(["a", "b"]), st.integers(0, 9), st.booleans()),
+        max_size=40,
+    )
+)
+def test_weights_add_up(steps: list[tuple[int, int, str, int, bool]]) -> None:
+    made, now_ns = Buckets(), 0
+    for code, offset, label, ns, closes in steps:
+        made.add((CODES[code],), (offset,), (("n", label),), "t", ns)
+        now_ns += 1
+        if closes:
+            made.close(now_ns)
+    made.close(now_ns + 1)
+    rows = [row for bucket in made.closed(0) for row in bucket.rows.values()]
+    if len(made.closed(0)) <= RING_S:
+        assert sum(row.ns for row in rows) == sum(step[3] for step in steps)
+        assert sum(row.seen for row in rows) == len(steps)
+
+
+def test_equal_stacks_are_one_row_and_others_are_not() -> None:
+    made = Buckets()
+    for offset, label, thread in ((0, "a", "t"), (0, "a", "t"), (1, "a", "t"), (0, "b", "t"), (0, "a", "u")):
+        made.add((CODES[0],), (offset,), (("n", label),), thread, 1)
+    assert sorted(row.seen for row in made.open.rows.values()) == [1, 1, 1, 2]
+
+
+def test_a_second_and_the_ring_have_bounds() -> None:
+    made = Buckets()
+    for number in range(BUCKET_ROWS_MAX + 10):
+        made.add((CODES[0],), (number,), (), "t", 1)
+    assert len(made.open.rows) == BUCKET_ROWS_MAX + 1
+    assert sum(row.seen for row in made.open.rows.values() if row.places == (CROWDED,)) == 10
+    for second in range(RING_S * 2):
+        for number in range(1_000):
+            made.add((CODES[0],), (number,), (), "t", 1)
+        made.close(second)
+    assert sum(len(bucket.rows) for bucket in made.ring) <= ROWS_MAX
+    made.forget()
+    assert made.closed(0) == []
+
+
+def test_a_second_without_rows_is_none() -> None:
+    made = Buckets()
+    made.close(BUCKET_NS)
+    assert made.closed(0) == []
+    assert not made.is_over(BUCKET_NS + 1)
+    assert made.is_over(2 * BUCKET_NS)
+
+
+def test_only_what_began_since_then_is_read() -> None:
+    made = Buckets()
+    for second in range(1, 4):
+        made.add((CODES[0],), (0,), (), "t", 1)
+        made.close(second * BUCKET_NS)
+    assert [bucket.begun_ns for bucket in made.closed(2 * BUCKET_NS)] == [2 * BUCKET_NS]

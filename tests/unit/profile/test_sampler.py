@@ -1,0 +1,86 @@
+"""Samplers of this process: readers of its ticks, each with all of its own time."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+
+import pytest
+
+from runtime.profile.labels import labels
+from runtime.profile.model import AWAIT, CPU
+from runtime.profile.sampler import AwaitSampler, CpuSampler, SamplerUnavailable, flight
+from runtime.profile.ticks import TICKS
+
+
+def burn(cpu_ns: int) -> int:
+    until, turns = time.process_time_ns() + cpu_ns, 0
+    while time.process_time_ns() < until:
+        turns += sum(range(1_000)) > 0
+    return turns
+
+
+def test_two_samplers_have_each_their_own_time() -> None:
+    outer = CpuSampler(200).start()
+    with labels(customer="acme"):
+        burn(100_000_000)
+        inner = CpuSampler(200).start()
+        burn(100_000_000)
+    second = inner.stop()
+    first = outer.stop()
+    assert not TICKS.on
+    assert first.kind == CPU
+    assert 90e6 < second.total().value < first.total().value - 90e6
+    assert first.filter(customer="acme").total().value > 150e6
+    assert any(sample.stack[-1].name == "burn" for sample, _ in first)
+    assert any("of its CPU time" in note for note in first.notes)
+    assert outer.stop().total() == first.total()
+
+
+def test_the_last_minute_is_there() -> None:
+    sampler = CpuSampler(200).start()
+    burn(100_000_000)
+    found = flight()
+    sampler.stop()
+    assert any(sample.stack[-1].name == "burn" for sample, _ in found)
+    assert found.duration_ns > 0
+
+
+def test_a_signal_of_others_is_said() -> None:
+    theirs = signal.signal(signal.SIGPROF, signal.SIG_IGN)
+    try:
+        with pytest.raises(SamplerUnavailable, match="SIGPROF"):
+            CpuSampler(99).start()
+    finally:
+        signal.signal(signal.SIGPROF, theirs)
+
+
+@pytest.mark.parametrize("hz", [0.5, 5_000])
+def test_rates_have_bounds(hz: float) -> None:
+    with pytest.raises(ValueError, match="hz"):
+        CpuSampler(hz)
+    with pytest.raises(ValueError, match="hz"):
+        AwaitSampler(hz / 100 if hz < 1 else hz)
+
+
+def test_what_a_loop_waits_for() -> None:
+    async def part(event: asyncio.Event) -> None:
+        with labels(customer="acme"):
+            await event.wait()
+
+    async def whole() -> None:
+        event = asyncio.Event()
+        task = asyncio.create_task(part(event))
+        sampler = AwaitSampler(10, loop=asyncio.get_running_loop()).start()
+        found = sampler.flush()
+        while not found.filter(customer="acme"):
+            await asyncio.sleep(0.01)
+            found = sampler.flush()
+        event.set()
+        await task
+        assert sampler.stop().kind == AWAIT
+        names = {tuple(frame.name.rpartition(".")[2] for frame in sample.stack) for sample, _ in found}
+        assert ("part", "wait") in names
+
+    asyncio.run(whole())

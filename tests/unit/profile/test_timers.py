@@ -1,0 +1,63 @@
+"""Timers on CPU time: one shot, what is left of it, and to whom the signal goes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from runtime.host import kernel
+from runtime.profile.timers import IntervalTimer, ThreadTimer, Timer, make_timer
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
+KINDS: list[Callable[[], Timer]] = [IntervalTimer, ThreadTimer] if kernel.LINUX else [IntervalTimer]
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_shot_comes_after_its_cpu_time_and_once(make: Callable[[], Timer]) -> None:
+    came: list[int] = []
+
+    def tick(signum: int, frame: FrameType | None) -> None:
+        came.append(time.process_time_ns())
+
+    before = signal.signal(signal.SIGPROF, tick)
+    timer = make()
+    try:
+        assert timer.left() == 0
+        timer.arm(1_000.5)
+        assert timer.left() == pytest.approx(1_000.5, abs=5)
+        assert timer.disarm() > 900
+        assert timer.left() == 0
+        begun_ns = time.process_time_ns()
+        timer.arm(0.005)
+        while time.process_time_ns() < begun_ns + 100_000_000:
+            sum(range(1_000))
+        assert len(came) == 1
+        assert came[0] - begun_ns >= 4_000_000
+    finally:
+        timer.close()
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)
+        signal.signal(signal.SIGPROF, before)
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="elsewhere the kernel chooses the thread")
+def test_the_main_thread_gets_the_signal_of_another_ones_work() -> None:
+    """It would wait for the lock to change hands otherwise; here the other thread never lets it go by itself."""
+    came: list[str] = []
+    before = signal.signal(signal.SIGPROF, lambda *_: came.append(threading.current_thread().name))
+    timer = make_timer()
+    assert isinstance(timer, ThreadTimer)
+    try:
+        timer.arm(0.005)
+        thread = threading.Thread(target=lambda: sum(range(3_000_000)))
+        thread.start()
+        thread.join()
+    finally:
+        timer.close()
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)
+        signal.signal(signal.SIGPROF, before)
+    assert came == ["MainThread"]
