@@ -30,6 +30,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic_ns
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
@@ -54,6 +55,7 @@ from runtime.profile import always
 from runtime.profile.kinds import EXECUTOR
 from runtime.profile.labels import LABELS, carrying
 from runtime.profile.ledger import LEDGER
+from runtime.profile.pins import PINS, of_attempts
 from runtime.profile.tasks import LoopBooks, enter_attempt
 
 THREADS_MAX: Final = 32
@@ -141,6 +143,7 @@ class AsyncWorker:
         always.begin_loop(loop)
         self.station.hello(booted_ns)
         loop.add_reader(link.fileno(), self._rung)
+        PINS.append(partial(of_attempts, self._running))
         if self._lifeline >= 0:
             loop.add_reader(self._lifeline, end_own_group)
         self._ask_turn()

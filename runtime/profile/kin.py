@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import functools
 import gc
 import weakref
 from collections import deque
@@ -41,9 +42,17 @@ WALL: Final = 8
 
 _TPFLAGS_HAVE_GC: Final = 1 << 14
 _SUSPENDED: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
-_BAGS: Final = (set, dict, list, deque, weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
-"""Methods of these, as callbacks, take a task out and do nothing to it: `tasks.discard`."""
+_WEAK_BAGS: Final = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
+_PASSIVE: Final = (set, dict, list, deque, *_WEAK_BAGS, asyncio.TaskGroup)
+"""Methods of these, as callbacks, take a task out and do nothing to it, as `tasks.discard`. A group cancels its tasks
+when one of them fails, which is no end that anybody waits for."""
+_BOOKS: Final = "runtime.profile."
+"""The ledger is told when a task ends, and knows all of them."""
+_INTERRUPT: Final = "_on_sigint"
+"""What asyncio.run has called on Ctrl-C: it cancels the main task, whatever that does."""
 _ASEND: Final = ("async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper")
+_WAKEUP: Final = "wakeup"
+"""Methods of tasks that a future calls, whose names end so: what a task waits for says as much."""
 _CHAIN_MAX: Final = 1_000
 
 
@@ -112,33 +121,35 @@ def stack_of(task: Any) -> list[Frame]:
     """Where a task waits, the outermost coroutine first."""
     stack = []
     for at in chain_of(task):
-        frame = getattr(at, "cr_frame", None) or getattr(at, "ag_frame", None)
+        frame = getattr(at, "cr_frame", None) or getattr(at, "ag_frame", None)  # None: it has ended
         if frame is not None:
             stack.append(Frame(frame.f_code.co_qualname, frame.f_code.co_filename, frame.f_lineno or 0))
     return stack
+
+
+def code_of(coroutine: Any) -> CodeType | None:
+    """The code of a link of the chain; None of what lies between them."""
+    return getattr(coroutine, "cr_code", None) or getattr(coroutine, "ag_code", None)
 
 
 def beyond(thing: Any) -> list[Any]:
     """What a callback, or something that it has at hand, refers to: of a function not its module."""
     cls = type(thing)
     if cls is FunctionType:
+        if (thing.__module__ or "").startswith(_BOOKS):
+            return []
         return [cell for cell in (thing.__closure__, thing.__defaults__, thing.__kwdefaults__) if cell is not None]
-    if cls is BuiltinMethodType:
-        return [] if isinstance(thing.__self__, _BAGS) else [thing.__self__]
-    if cls is MethodType and (isinstance(thing.__self__, asyncio.TaskGroup) or _is_bag(thing.__self__)):
-        return []
-    if _is_own_interrupt(thing):
+    if cls is BuiltinMethodType or cls is MethodType:
+        owner, name = thing.__self__, thing.__name__ if cls is BuiltinMethodType else thing.__func__.__name__
+        passive = isinstance(owner, _PASSIVE) or str(name).endswith(_WAKEUP)
+        return [] if passive else [owner]
+    if cls is functools.partial and _is_named(thing.func, _INTERRUPT):
         return []
     return gc.get_referents(thing)
 
 
-def _is_bag(thing: Any) -> bool:
-    return type(thing) in _BAGS
-
-
-def _is_own_interrupt(thing: Any) -> bool:
-    """What asyncio.run has called on Ctrl-C, which cancels the main task, whatever that does."""
-    return getattr(getattr(thing, "func", None), "__qualname__", "") == "Runner._on_sigint"
+def _is_named(call: Any, name: str) -> bool:
+    return type(call) is MethodType and call.__func__.__name__ == name
 
 
 def callbacks_of(task: Any) -> list[Any]:

@@ -180,7 +180,7 @@ class Mark:
                 continue
             seen.add(key)
             kind = kinds[type(one)]
-            if kind == PLAIN or kind == SUSPENDED or kind == WALL:  # noqa: PLR1714 - the hot line
+            if not kind or kind in (SUSPENDED, WALL):
                 fresh.append(one)
             elif kind != ATOM:
                 fresh.append(one)
@@ -357,7 +357,8 @@ def _own_references() -> int:
     """References to an object of `unmarked` that are this module's: two lists, the variable and the argument."""
     heap = [[], []]  # type: list[list[Any]]
     unmarked = list(heap)
-    return [sys.getrefcount(one) for one in unmarked][0]
+    counts = [sys.getrefcount(one) for one in unmarked]
+    return counts[0]
 
 
 _OWN_REFERENCES: Final = _own_references()

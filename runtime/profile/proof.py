@@ -36,10 +36,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from runtime.profile.apart import Apart, child_of, room_for_child
-from runtime.profile.kin import stack_of, waiter_of
+from runtime.profile.kin import chain_of, code_of, stack_of, waiter_of
 from runtime.profile.mark import Mark, Ring, Verdict
 from runtime.profile.model import Frame
-from runtime.profile.pins import Pins, pins_now
+from runtime.profile.pins import Pins, evidence_now, pins_now
 from runtime.profile.presence import Request
 from runtime.profile.roots import Snapshot, snapshot, tasks_there
 from runtime.profile.support import lacking
@@ -52,6 +52,7 @@ TIMEOUT_S: Final = 60.0
 _SWITCH_S: Final = 10.0
 """No other thread is asked to run between the look at the frames and the fork."""
 _LOCK_LOOK_S: Final = 0.05
+_ENGINE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _TURN: Final = threading.Lock()
 
 
@@ -186,9 +187,7 @@ def _confirmed(known: dict[int, tuple[Any, Any, str]], seen: _Seen) -> list[Prov
 
 def _finding(tasks: list[Any], behind: tuple[Any, ...], doubt: str) -> Proved:
     task = tasks[0]
-    stack = tuple(stack_of(task))
-    code = getattr(task.get_coro(), "cr_code", None)
-    site = Frame("", "", 0) if code is None else Frame(code.co_qualname, code.co_filename, code.co_firstlineno)
+    stack, site = _places(task)
     waits = type(waiter_of(task)).__name__
     place = f" in {stack[-1].name}" if stack else ""
     if doubt:
@@ -202,6 +201,16 @@ def _finding(tasks: list[Any], behind: tuple[Any, ...], doubt: str) -> Proved:
     else:
         why = f"waits{place} for a {waits} that nothing alive refers to"
     return Proved(task, why, tuple(tasks), SUSPECT if doubt else LEAK, stack, site, waits, behind)
+
+
+def _places(task: Any) -> tuple[tuple[Frame, ...], Frame]:
+    """Where it waits and where its coroutine, or of an attempt its handler, begins."""
+    codes = [code for one in chain_of(task) if (code := code_of(one)) is not None]
+    stack = stack_of(task)
+    own = next((at for at, code in enumerate(codes) if not code.co_filename.startswith(_ENGINE)), 0)
+    if not codes:
+        return (), Frame("", "", 0)
+    return tuple(stack[own:]), Frame(codes[own].co_qualname, codes[own].co_filename, codes[own].co_firstlineno)
 
 
 def _name(task: Any) -> str:
@@ -253,7 +262,9 @@ def _undisturbed() -> Iterator[None]:
 
 def _no_warning() -> None:
     wanted = r"runtime\.profile\.apart"
-    if not any(row[3] is not None and row[3].pattern == wanted for row in warnings.filters if hasattr(row[3], "pattern")):
+    if not any(
+        row[3] is not None and row[3].pattern == wanted for row in warnings.filters if hasattr(row[3], "pattern")
+    ):
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=wanted)
 
 
@@ -277,24 +288,32 @@ def one_at_a_time(deadline: float) -> Iterator[None]:
     if not _TURN.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise TimeoutError("another proof of this process takes its time")
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        while (fd := _locked(path)) is None:
+            if time.monotonic() >= deadline:
+                raise TimeoutError("other processes of this host are being examined")
+            time.sleep(_LOCK_LOOK_S)
         try:
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= deadline:
-                        raise TimeoutError("other processes of this host are being examined") from None
-                    time.sleep(_LOCK_LOOK_S)
-            try:
-                yield
-            finally:
-                fcntl.flock(fd, fcntl.LOCK_UN)  # a fork made meanwhile has the descriptor, too
+            yield
         finally:
+            with suppress(OSError):
+                path.unlink()
+            fcntl.flock(fd, fcntl.LOCK_UN)  # a fork made meanwhile has the descriptor, too
             os.close(fd)
     finally:
         _TURN.release()
+
+
+def _locked(path: Path) -> int | None:
+    """The lock file, held; None when somebody else has it, or had it and has just taken it away."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), os.stat(path)):
+            return fd
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(fd)
+    return None
 
 
 # --- for who asks -----------------------------------------------------------------------------------------------------
@@ -319,7 +338,14 @@ def as_rows(proof: Proof) -> dict[str, Any]:
 
 
 def answer(request: Request) -> bytes:
-    """Of this process, to who asks all of them."""
+    """Of this process, to who asks all of them: what `as_rows` has, and under "others" what needs no mark."""
     left_s = max(1.0, (request.until_ns - time.monotonic_ns()) / 1e9)
     confirm_s = float(request.options.get("confirm_s", CONFIRM_S))
-    return orjson.dumps(as_rows(examine(confirm_s=confirm_s, timeout=left_s)))
+    before = evidence_now()
+    rows = as_rows(examine(confirm_s=confirm_s, timeout=left_s))
+    if before:
+        time.sleep(confirm_s)
+        before &= evidence_now()
+    names = ("kind", "key", "why")
+    rows["others"] = [dict(zip(names, row, strict=True)) for row in sorted(before)]
+    return orjson.dumps(rows)

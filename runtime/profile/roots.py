@@ -95,6 +95,7 @@ def places_there(running: list[int]) -> list[Place]:
                 observes = ident == me or code.co_filename.startswith(_LOOPS)
                 places.append(Place(code.co_qualname, _values(frame, code), observes))
             frame = frame.f_back
+    del top, frame  # one of them is this function's own: a ring that would keep all of it
     return places
 
 
@@ -112,7 +113,7 @@ def snapshot(roots_extra: Iterable[Any], pins: Iterable[Pins], tasks: list[Any])
     """Take it. What this thread runs in `runtime.profile.proof` is left out."""
     roots: list[Any] = [sys.modules, sys.modules["builtins"], *threading.enumerate(), *roots_extra]
     roots += {id(loop): loop for loop in map(_loop_of, tasks) if loop is not None}.values()
-    cut, alive = _lists_of_tasks(), []
+    cut, alive = _lists_of_tasks(), list[Any]()
     cut += [some.data for some in cut if hasattr(some, "data")]
     for pin in pins:
         cut += pin.cut
