@@ -19,8 +19,8 @@ from types import CodeType
 from typing import Any, Final
 
 from runtime.profile.kinds import DESTROYED, UNAWAITED, UNREAD
+from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Frame
-from runtime.profile.tasks import note_event
 
 KEPT_MAX: Final = 1_000
 _HOOK: Final = "_warn_unawaited_coroutine"
@@ -71,7 +71,7 @@ class EventHooks(logging.Handler):
             code: CodeType = coro.cr_code
             self._note(UNAWAITED, coro.__qualname__, Frame(code.co_qualname, code.co_filename, code.co_firstlineno))
             if self._enter:
-                note_event(UNAWAITED, coro.__qualname__, code)
+                LEDGER.note(UNAWAITED, coro.__qualname__, code)
         except Exception:  # noqa: S110, BLE001, RUF100 - it runs within a collection
             pass
         if self._before is not None:

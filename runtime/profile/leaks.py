@@ -125,6 +125,8 @@ class Investigation:
         for group in self._groups.values():
             group.now = []
         warm_ns = LEDGER.born_ns + WARM_NS
+        if warm_ns > time.monotonic_ns():  # it is not warm yet, so there is nothing to compare with
+            warm_ns = 0
         for seen in self._seen():
             if self._kinds is not None and seen.signature.kind not in self._kinds:
                 continue

@@ -20,6 +20,7 @@ from the first look.
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import re
@@ -46,7 +47,6 @@ _BLOCKS: Final = ("/memfd:", "/dev/shm/")
 _CLOSE_WAIT: Final = "08"
 CLOSED_BUDGET: Final = 16
 """Connections that the other side closed and a pool may still have: clients keep 10 to 20 by themselves."""
-_STANDARD: Final = (0, 1, 2)
 _NUMBERS: Final = re.compile(r"\d+")
 _POOL_FILES: Final = ("/threading.py", "/concurrent/futures/thread.py")
 
@@ -211,7 +211,7 @@ def _descriptors() -> Iterator[Thing]:
         if sort == "socket" and (peer := closed.get(inode.strip("[]"))):
             wait = (Frame("closed by the other side"),)
             suspicion = f"the other side closed it ({peer}), and it is still open here"
-        elif sort == "pipe" and number not in _STANDARD and _has_no_other_end(number):
+        elif sort == "pipe" and _has_no_other_end(number):
             wait = (Frame("no other end"),)
             suspicion = "nobody has the other end of this pipe any more"
         site = (Frame(sort if sort in ("socket", "pipe") else _sort_of(leads)),)
@@ -247,7 +247,11 @@ def _closed_by_peer() -> dict[str, str]:
 
 
 def _has_no_other_end(number: int) -> bool:
-    """Whether a pipe has only this end, and nothing is left in it to be read."""
+    """Whether a pipe has only this end, and nothing is left in it to be read. One that was inherited from another
+    program, as its standard output, is that program's affair: what Python opens is closed on `exec`."""
+    with suppress(OSError):
+        if not fcntl.fcntl(number, fcntl.F_GETFD) & fcntl.FD_CLOEXEC:
+            return False
     poll = select.poll()
     poll.register(number, select.POLLIN)
     for _, events in poll.poll(0):

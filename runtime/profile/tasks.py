@@ -25,8 +25,6 @@ from typing import Any, Final
 from runtime.profile.kinds import DESTROYED, GENERATOR, TASK, UNREAD
 from runtime.profile.ledger import LEDGER
 
-EVENTS_MAX: Final = 1_000
-"""Of each kind that happens and is not held."""
 _DESTROYED: Final = "Task was destroyed but it is pending!"
 _OWN: Final = asyncio.__file__.removesuffix("__init__.py")
 """Frames of asyncio itself (`create_task`, `gather`, `TaskGroup`) are not where a task was created."""
@@ -86,22 +84,21 @@ class LoopBooks:
         coro = task.get_coro() if isinstance(task, asyncio.Task) else None
         code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None)
         if message == _DESTROYED and code is not None:
+<<<<<<< HEAD
             note_event(DESTROYED, task.get_name() if task is not None else None, code)
             loop.call_soon(sweep, TASK)
         elif message == _UNREAD and code is not None:
             note_event(UNREAD, task.get_name() if task is not None else None, code)
+=======
+            LEDGER.note(DESTROYED, task.get_name() if task is not None else None, code)
+            loop.call_soon(sweep, TASK)
+        elif message == _UNREAD and code is not None:
+            LEDGER.note(UNREAD, task.get_name() if task is not None else None, code)
+>>>>>>> prof-G
         if self._before is not None:
             self._before(loop, context)
         else:
             loop.default_exception_handler(context)
-
-
-def note_event(kind: str, key: Any, code: CodeType) -> None:
-    """Enter what happened. Nobody releases it, so the oldest goes when there are too many."""
-    LEDGER.track(kind, key, code=code)
-    live = LEDGER.book(kind).live
-    while len(live) > EVENTS_MAX:
-        LEDGER.release(next(iter(live)))
 
 
 def enter_attempt(task: asyncio.Task[Any] | None, owner: Any, code: CodeType) -> int:

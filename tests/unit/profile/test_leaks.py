@@ -5,6 +5,8 @@ Acceptance tests 1 (recall and precision by row), 3 (decoys) and 4 (the release 
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from runtime.host import kernel
@@ -72,6 +74,23 @@ def test_healthy_waits_are_no_leaks(loop: str) -> None:
             inquiry.look(begun_ns + second * 3 * S)
         assert not inquiry.findings(LEAK)
         assert len(DECOYS) >= 14
+
+
+def test_a_pipe_without_another_end_is_a_leak_unless_it_is_inherited() -> None:
+    known = known_things()
+    mine, other = os.pipe()
+    os.close(other)
+    try:
+        inherited = os.dup2(mine, 200, inheritable=True)
+        try:
+            look = MachineLook(HERE, known=known)
+            assert not [one for one in look.seen() if one.proof], "it may be about to be closed"
+            (found,) = [one for one in look.seen() if one.proof]
+            assert found.key.startswith(f"{mine} -> pipe:")
+        finally:
+            os.close(inherited)
+    finally:
+        os.close(mine)
 
 
 def test_a_backlog_burst_is_no_leak() -> None:

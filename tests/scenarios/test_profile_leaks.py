@@ -1,0 +1,146 @@
+"""Leaks of real workers are found from outside, with line, node type and worker; a clean load has none.
+
+Acceptance tests 1 (in real processes), 2 (the soak, shortened; at full length behind the mark `soak`) and 4.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime import NodeType, Retry, Runtime
+from runtime.errors import LeaksFound
+from runtime.host import kernel
+from runtime.profile import pins
+from runtime.profile.clean import assert_clean, left_in
+from runtime.profile.grading import LEAK, SUSPECT, Finding
+from runtime.profile.leaks import Report, survey
+from tests.scenarios import handlers_profile_leaks as handlers
+from tests.scenarios.waiting import await_lines, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
+PATIENCE_S = 60.0
+IO = NodeType("io", workers=1, mode="asyncio", concurrency=200)
+
+
+@pytest.fixture
+def no_lock_left(temporary_folder: Path) -> Iterator[None]:
+    """The file by which proofs take turns on a machine stays."""
+    yield
+    for path in temporary_folder.glob("mainspring-proof-*.lock"):
+        path.unlink()
+
+
+def line_of(function: Callable[..., Any]) -> tuple[str, int]:
+    return function.__code__.co_filename, function.__code__.co_firstlineno
+
+
+@pytest.mark.skipif(not hasattr(pins, "of_attempts"), reason="workers do not say yet which registries wake nobody")
+@pytest.mark.usefixtures("no_lock_left")
+def test_handlers_that_nobody_wakes_are_proved(state_dir: Path, tmp_path: Path) -> None:
+    """Acceptance test 1: proved, with the handler's creation line and the line where it waits."""
+    path = tmp_path / "runs"
+    with Runtime(state_dir, node_types=[IO]) as rt:
+        for _ in range(3):
+            rt.submit(handlers.wait_for_nobody, str(path))
+        await_lines(path, 3)
+        report = survey(state_dir, seconds=0.0, min_grade=LEAK, timeout=PATIENCE_S)
+        (found,) = report.findings
+        assert (found.grade, found.kind, found.count, found.proved) == (LEAK, "task", 3, True)
+        assert found.site[-1][1:] == line_of(handlers.wait_for_nobody)
+        assert [frame.name for frame in found.wait][-2:] == ["AsyncWorker._run", "wait_for_nobody"]
+        assert dict(found.labels)["node_type"] == "io"
+        assert found.process is not None
+        assert found.process.title == "worker 1 [io]"
+        rt.close(drain=False)
+
+
+def looked_at_while(rt: Runtime, plant: Callable[[], Any]) -> list[Finding]:
+    """What a survey of some seconds finds while something is planted again and again."""
+    reports: list[Report] = []
+
+    def look() -> None:
+        reports.append(survey(rt.state_dir, seconds=4.0, prove=False, min_grade=LEAK, ttl=0.5, timeout=PATIENCE_S))
+
+    for _ in range(20):
+        plant()
+    thread = threading.Thread(target=look)
+    thread.start()
+    while thread.is_alive():
+        plant()
+        thread.join(0.1)
+    return reports[0].findings
+
+
+def test_what_grows_in_a_worker_is_found(state_dir: Path) -> None:
+    """Acceptance test 1: by growth and age, two kinds at the same time, and nothing else."""
+    with Runtime(state_dir, node_types=[IO]) as rt:
+
+        def plant() -> None:
+            rt.submit(handlers.leave_a_task).result(timeout=PATIENCE_S)
+            rt.submit(handlers.forget_to_release, 1).result(timeout=PATIENCE_S)
+
+        findings = looked_at_while(rt, plant)
+        assert {found.kind: found.site[-1].name for found in findings} == {
+            "task": "leave_a_task",
+            "checkout": "forget_to_release",
+        }
+        task = next(found for found in findings if found.kind == "task")
+        assert task.wait[-1].name == "waits"
+        assert not task.proved
+        assert task.slope_per_min > 0
+        with pytest.raises(LeaksFound, match=r"checkout"):
+            assert_clean(0.0, state_dir=state_dir)
+        assert {found.kind for found in left_in(state_dir)} == {"task", "checkout"}
+
+
+def mixed_load(rt: Runtime, number: int, folder: Path) -> None:
+    """One round: tasks of both modes, a cancel, a worker that dies, something that starts later."""
+    io, cpu = rt.options(node_type="io"), rt.options(node_type="cpu", retry=Retry(max_attempts=3, base=0.0))
+    long = io.submit(handlers.takes_long)
+    later = io.submit(handlers.ends, number, delay=0.05)
+    many = [io.submit(handlers.ends, n) for n in range(20)] + [cpu.submit(handlers.computes, n) for n in range(20)]
+    died = cpu.submit(handlers.dies, number, str(folder))
+    long.cancel()
+    assert [handle.result(timeout=PATIENCE_S) for handle in (*many[:20], died, later)] == [*range(20), number, number]
+    long.wait(timeout=PATIENCE_S)
+
+
+def soak(state_dir: Path, seconds: float) -> None:
+    """Mixed load, looked at all the while: no leak, at most one suspect; nothing left when it has drained."""
+    types = [IO, NodeType("cpu", workers=2)]
+    reports: list[Report] = []
+    with Runtime(state_dir, node_types=types) as rt:
+        ends_s, number = time.monotonic() + seconds, 1
+        while time.monotonic() < ends_s:
+            thread = threading.Thread(
+                target=lambda: reports.append(survey(state_dir, seconds=5.0, min_grade=SUSPECT, timeout=PATIENCE_S))
+            )
+            thread.start()
+            while thread.is_alive():
+                mixed_load(rt, number, state_dir.parent)
+                number += 1
+            thread.join()
+        found = [one for report in reports for one in report.findings]
+        assert not [one.line() for one in found if one.grade == LEAK]
+        assert len({one.signature for one in found}) <= 1, [one.line() for one in found]
+        until(lambda: not left_in(state_dir), "everything to be released")
+        assert_clean(PATIENCE_S, state_dir=state_dir)
+
+
+@pytest.mark.usefixtures("no_lock_left")
+def test_a_clean_load_has_no_leak(state_dir: Path) -> None:
+    """Acceptance test 2, shortened."""
+    soak(state_dir, 4.0)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("no_lock_left")
+def test_a_clean_soak_has_no_leak(state_dir: Path) -> None:
+    """Acceptance test 2."""
+    soak(state_dir, 1800.0)
