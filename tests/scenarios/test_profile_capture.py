@@ -103,7 +103,7 @@ def test_the_command_line_shows_a_runtime(state_dir: Path, tmp_path: Path, capsy
         await_lines(path, 1)
         rows = orjson.loads(shown("ps", state, "--json"))
         assert {"face", "spawner", "engine", "worker 1 [cpu]"} <= {row["process"]["title"] for row in rows["processes"]}
-        assert any(frame[0] == "compute" for one in rows["stacks"] for frame in one["stack"])
+        assert any(frame["name"] == "compute" for one in rows["stacks"] for frame in one["stack"])
         assert "worker 1 [cpu]" in shown("ps", state)
         assert "=== worker 1 [cpu]" in shown("dump", state)
         assert "engine" in shown("ps", state, "--kind", "lease")

@@ -22,6 +22,7 @@ from runtime.profile.cli.app import Exit
 from runtime.profile.cli.shared import note_all, pids_of, stack_lines, state_of
 from runtime.profile.kinds import DESCRIPTOR, LEASE, RUN, TASK
 from runtime.profile.model import Frame, Profile, Sample
+from runtime.profile.plain import plain
 from runtime.profile.processes import Looked, looked
 from runtime.profile.snapshot import OWN_LABELS
 
@@ -79,8 +80,8 @@ def show_dump(arguments: Namespace, console: Console) -> int:
 
 
 def as_json(data: Any) -> str:
-    """Data as indented JSON."""
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+    """Data as indented JSON, tuples with names as objects."""
+    return orjson.dumps(plain(data), option=orjson.OPT_INDENT_2).decode()
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
