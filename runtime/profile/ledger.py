@@ -39,6 +39,8 @@ KIND_BITS: Final = 6
 """Of a token; room for `KINDS_MAX` kinds and more."""
 _KIND_MASK: Final = (1 << KIND_BITS) - 1
 _STEP: Final = 1 << KIND_BITS
+EVENTS_MAX: Final = 1_000
+"""Of a kind that happens and is not held: the newest are kept."""
 
 Gauged = tuple[int, int, int]
 """Live, created since the process began (0: not known), since when the oldest lives (monotonic ns; 0: not known)."""
@@ -198,6 +200,13 @@ class Ledger:
     def book(self, kind: str) -> Book:
         """The book of a kind. Raises KeyError."""
         return self._books[kind]
+
+    def note(self, kind: str, key: Any, code: CodeType) -> None:
+        """Enter an event: nobody releases it, so the oldest goes when there are more than `EVENTS_MAX`."""
+        self.track(kind, key, code=code)
+        live = self._books[kind].live
+        while len(live) > EVENTS_MAX:
+            self.release(next(iter(live)))
 
     # --- what is counted elsewhere ----------------------------------------------------------------------------------
 

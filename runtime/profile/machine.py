@@ -3,15 +3,16 @@
     kind         created at                     proved by
     thread       the function that it runs      its executor was collected (row 12 says so, too)
     process      the name of its program        a zombie at two looks
-    descriptor   the sort of thing and where    a pipe whose other end is gone, or more connections than its budget that
-                 it leads                       the other side closed (CLOSE_WAIT), at two looks
+    descriptor   the sort of thing and where    more than its budget, at two looks: connections that the other side
+                 it leads                       closed (CLOSE_WAIT), or pipes whose other end is gone
     segment      the sort of block              (`runtime.profile.proof`)
 
 Left out: threads and children of this package, idle threads of a living pool (pools do not shrink), threads of native
 libraries, which no program of Python can end, and the helpers that `multiprocessing` keeps for good.
 
 A connection that waits in a pool is closed by its server now and then, and the pool finds out when it takes it: a few
-in CLOSE_WAIT are none of interest. How many are is the budget of "descriptor" (`LEDGER.register_kind`), 16 by itself.
+in CLOSE_WAIT are none of interest, nor a few pipes that a process was born with. How many are is the budget of
+"descriptor" (`LEDGER.register_kind`), 16 by itself.
 
 Concurrency: any thread; one at a time for each `MachineLook`.
 Known limits: without a /proc only threads are seen. Of a descriptor nobody knows since when it is open: its time counts
@@ -196,9 +197,13 @@ def _descriptors() -> Iterator[Thing]:
     opened = list(_opened())
     closed = _closed_by_peer()
     inodes = {leads.partition(":")[2].strip("[]") for _, leads in opened if leads.startswith("socket:")}
-    budget = LEDGER.book(DESCRIPTOR).budget
-    if len(inodes & closed.keys()) <= (CLOSED_BUDGET if budget is None else budget):
+    asked = LEDGER.book(DESCRIPTOR).budget
+    budget = CLOSED_BUDGET if asked is None else asked
+    if len(inodes & closed.keys()) <= budget:
         closed = {}
+    alone = {number for number, leads in opened if leads.startswith("pipe:") and _has_no_other_end(number)}
+    if len(alone) <= budget:
+        alone = set()
     for number, leads in opened:
         ident = (number, leads)
         if leads.startswith(_BLOCKS):
@@ -211,7 +216,7 @@ def _descriptors() -> Iterator[Thing]:
         if sort == "socket" and (peer := closed.get(inode.strip("[]"))):
             wait = (Frame("closed by the other side"),)
             suspicion = f"the other side closed it ({peer}), and it is still open here"
-        elif sort == "pipe" and _has_no_other_end(number):
+        elif number in alone:
             wait = (Frame("no other end"),)
             suspicion = "nobody has the other end of this pipe any more"
         site = (Frame(sort if sort in ("socket", "pipe") else _sort_of(leads)),)

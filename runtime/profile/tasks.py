@@ -84,17 +84,10 @@ class LoopBooks:
         coro = task.get_coro() if isinstance(task, asyncio.Task) else None
         code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None)
         if message == _DESTROYED and code is not None:
-<<<<<<< HEAD
-            note_event(DESTROYED, task.get_name() if task is not None else None, code)
-            loop.call_soon(sweep, TASK)
-        elif message == _UNREAD and code is not None:
-            note_event(UNREAD, task.get_name() if task is not None else None, code)
-=======
             LEDGER.note(DESTROYED, task.get_name() if task is not None else None, code)
             loop.call_soon(sweep, TASK)
         elif message == _UNREAD and code is not None:
             LEDGER.note(UNREAD, task.get_name() if task is not None else None, code)
->>>>>>> prof-G
         if self._before is not None:
             self._before(loop, context)
         else:
