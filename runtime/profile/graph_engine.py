@@ -34,12 +34,28 @@ def engine(core: Any, title: str, pid: int) -> Iterator[Node | Edge]:
     for run in [run for run in _list(core.scheduler.book.live.values()) if run.open][:RUNS_MAX]:
         yield from _run(run, title, pid)
     now_ns = time.monotonic_ns()
+    yield from _held(core, title, pid)
     for found in _list(core.running_nodes())[:NODES_MAX]:
         age_s = (now_ns - found.started_ns) / 1e9 if found.started_ns else -1.0
         me = _node_id(found.run.no, found.node)
         yield _node(found.run, found.node, "running", title, pid)._replace(age_s=age_s)
         yield Edge(f"run:{found.run.key}", me, "runs")
         yield Edge(me, f"{WORKER}{found.pid}", "in")
+
+
+def _held(core: Any, title: str, pid: int) -> Iterator[Node | Edge]:
+    """Nodes that workers hold: they run there, or are next; which of them, the latest look at the workers says."""
+    left = NODES_MAX
+    for pool in _list(core.pools.values()):
+        for worker in _list(pool.workers.values()):
+            for group in _list(worker.book.groups()):
+                nodes = [node for node, is_open in zip(group.nodes, group.open, strict=False) if is_open][:left]
+                left -= len(nodes)
+                for node in nodes:
+                    me = _node_id(group.run.no, node)
+                    yield _node(group.run, node, "held", title, pid)
+                    yield Edge(f"run:{group.run.key}", me, "runs")
+                    yield Edge(me, f"{WORKER}{worker.pid}", "in")
 
 
 def _run(run: Any, title: str, pid: int) -> Iterator[Node | Edge]:
