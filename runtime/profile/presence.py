@@ -74,7 +74,6 @@ ANSWERS: Final = {
     "leaks": "runtime.profile.leaks:answer",
     "left": "runtime.profile.clean:answer",
     "prove": "runtime.profile.proof:answer",
-    "flight": "runtime.profile.sampler:answer_flight",
     "held": "runtime.profile.holdings:answer",
     "tree": "runtime.profile.graph_here:answer",
 }
