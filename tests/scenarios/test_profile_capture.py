@@ -21,7 +21,7 @@ from runtime import AsyncRuntime, NodeType, Runtime
 from runtime.host import kernel
 from runtime.profile import capture
 from runtime.profile.cli import main
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.formats import pprof
 from runtime.profile.model import CPU, Profile
 from runtime.profile.web import ProfileServer
@@ -94,7 +94,7 @@ def test_the_command_line_shows_a_runtime(state_dir: Path, tmp_path: Path, capsy
     path, gate = tmp_path / "runs", tmp_path / "gate"
     state = str(state_dir)
 
-    def shown(*argv: str, code: int = Exit.OK) -> str:
+    def shown(*argv: str, code: int = ProfileExit.OK) -> str:
         assert main(list(argv)) == code
         return capsys.readouterr().out
 
@@ -123,7 +123,7 @@ def test_the_command_line_shows_a_runtime(state_dir: Path, tmp_path: Path, capsy
         shown("flight", state, "-o", str(tmp_path / "flight.pb.gz"))
         gate.touch()
         handle.result(timeout=PATIENCE_S)
-    shown("ps", state, code=Exit.ENVIRONMENT)
+    shown("ps", state, code=ProfileExit.ENVIRONMENT)
 
 
 def get(server: ProfileServer, path: str) -> tuple[int, dict[str, str], bytes]:

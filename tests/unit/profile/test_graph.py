@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.profile.cli.tree import tree_lines
-from runtime.profile.graph import WORKER, Edge, Graph, Node, components
+from runtime.profile.graph import WORKER, WaitEdge, Graph, WaitNode, components
 
 
-def node(ident: str, kind: str = "task", state: str = "waiting", awaits: str = "") -> Node:
-    return Node(ident, kind, ident, state, "f (a.py:1)", "worker 1", 7, awaits=awaits)
+def node(ident: str, kind: str = "task", state: str = "waiting", awaits: str = "") -> WaitNode:
+    return WaitNode(ident, kind, ident, state, "f (a.py:1)", "worker 1", 7, awaits=awaits)
 
 
-def answer(nodes: list[Node], edges: list[tuple[str, str]]) -> bytes:
-    rows = [[*Edge(one, other, "awaits")] for one, other in edges]
+def answer(nodes: list[WaitNode], edges: list[tuple[str, str]]) -> bytes:
+    rows = [[*WaitEdge(one, other, "awaits")] for one, other in edges]
     return orjson.dumps({"nodes": [[*one] for one in nodes], "edges": rows})
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.profile.graph import Edge, Graph, Node
+from runtime.profile.graph import WaitEdge, Graph, WaitNode
 from runtime.profile.graph_here import here
 
 Way = Callable[["asyncio.Task[None]", "asyncio.Task[None]"], Awaitable[Any]]
@@ -35,7 +35,7 @@ WAYS: dict[str, Way] = {
 }
 
 
-def graph_of(found: tuple[list[Node], list[Edge]]) -> tuple[Graph, dict[str, str]]:
+def graph_of(found: tuple[list[WaitNode], list[WaitEdge]]) -> tuple[Graph, dict[str, str]]:
     graph = Graph()
     for node in found[0]:
         graph.nodes[node.id] = node

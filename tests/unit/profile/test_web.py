@@ -15,16 +15,16 @@ import pytest
 
 from actors.protocol.errors import CallerError, EnvironmentFault
 from runtime.profile import web_views
-from runtime.profile.web import UNIX, Asked, ProfileServer, Refused, Reply
+from runtime.profile.web import UNIX, WebRequest, ProfileServer, WebRefusal, Reply
 
 TOKEN = "let me in"
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProfileServer]:
-    def view(asked: Asked) -> Reply:
+    def view(asked: WebRequest) -> Reply:
         if asked.path == "/refused":
-            raise Refused(429, "later", 7.2)
+            raise WebRefusal(429, "later", 7.2)
         if asked.path == "/broken":
             raise ZeroDivisionError("no")
         if asked.path == "/caller":
@@ -77,13 +77,13 @@ def test_refusals_have_a_status_and_say_when_to_come_again(server: ProfileServer
     assert headers["Content-Length"] == "12"
 
 
-def asked_by(server: ProfileServer) -> Asked:
-    return Asked(server, "/", "", lambda: False)
+def asked_by(server: ProfileServer) -> WebRequest:
+    return WebRequest(server, "/", "", lambda: False)
 
 
 def test_one_capture_at_a_time_and_a_proof_a_minute(server: ProfileServer) -> None:
     with asked_by(server).alone(30.0):
-        with pytest.raises(Refused) as refused, asked_by(server).alone():
+        with pytest.raises(WebRefusal) as refused, asked_by(server).alone():
             raise AssertionError("there were two")
         assert refused.value.status == 429
         assert 29 <= refused.value.retry_s <= 30
@@ -91,7 +91,7 @@ def test_one_capture_at_a_time_and_a_proof_a_minute(server: ProfileServer) -> No
         pass
     asked_by(server).rated("a proof")
     asked_by(server).rated("debug=2")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(WebRefusal) as refused:
         asked_by(server).rated("a proof")
     assert 59 <= refused.value.retry_s <= 60
 

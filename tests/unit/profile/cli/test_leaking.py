@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.leaking import exit_code, finding_lines
 from runtime.profile.model import Frame, Labels
 
@@ -30,17 +30,17 @@ class Found(NamedTuple):
 @pytest.mark.parametrize(
     ("grades", "fail_on", "code"),
     [
-        ([], "info", Exit.OK),
-        (["info"], "suspect", Exit.OK),
-        (["info"], "info", Exit.SUSPECT),
-        (["suspect", "info"], "suspect", Exit.SUSPECT),
-        (["suspect"], "leak", Exit.OK),
-        (["info", "leak"], "leak", Exit.LEAK),
-        (["leak"], "suspect", Exit.LEAK),
-        (["leak"], "never", Exit.OK),
+        ([], "info", ProfileExit.OK),
+        (["info"], "suspect", ProfileExit.OK),
+        (["info"], "info", ProfileExit.SUSPECT),
+        (["suspect", "info"], "suspect", ProfileExit.SUSPECT),
+        (["suspect"], "leak", ProfileExit.OK),
+        (["info", "leak"], "leak", ProfileExit.LEAK),
+        (["leak"], "suspect", ProfileExit.LEAK),
+        (["leak"], "never", ProfileExit.OK),
     ],
 )
-def test_the_worst_decides_the_code(grades: list[str], fail_on: str, code: Exit) -> None:
+def test_the_worst_decides_the_code(grades: list[str], fail_on: str, code: ProfileExit) -> None:
     assert exit_code([Found(grade) for grade in grades], fail_on) == code
 
 
