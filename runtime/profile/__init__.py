@@ -2,8 +2,38 @@
 
 Reading order: `model` (what a profile is), `kinds` and `ledger` (what can leak, and the books of one process), `page`,
 `presence` and `control` (what all processes show, and how they are asked); then `labels` (on whose account code runs),
-`ticks` and `waits` (what it computes and waits for), `sampler` (both as profiles), `proof` with `roots`, `mark` and
-`apart` (which tasks can never go on), `grading`, `detectors`, `machine`, `leaks` and `clean` (what leaks), `burn`, `watch`
-and `bundle` (who looks when nobody does), `formats/` (profiles as files and pages), `diff` (what changed between two),
-`convert` (files turned into others).
+`ticks` and `waits` (what it computes and waits for), `sampler` (both as profiles); `proof` with `roots`, `mark` and
+`apart` (which tasks can never go on); `capture` (one picture of all
+processes), `graph` (who waits for whom), `formats/` (profiles as files and pages), `diff` (what changed between two),
+`convert` (files turned into others); `grading`, `detectors`, `machine`, `leaks` and `clean` (what leaks), `burn`,
+`watch` and `bundle` (who looks when nobody does); `inside` (`rt.profile`), `cli/` and `web` (who may see all that).
+
+    from runtime import profile
+    profile.cpu("state/", 10)        profile.leaks("state/")        with profile.labels(order="42"): ...
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+_FACE: Final = {
+    **dict.fromkeys(("cpu", "awaits", "live", "held", "flight", "leaks", "graph"), "capture"),
+    "tasks": "capture:live",
+    "labels": "labels:labels",
+    "assert_clean": "clean",
+    "await_clean": "clean",
+    **dict.fromkeys(("Watching", "Slo", "Meter"), "watch"),
+    "Profile": "model",
+    "ProfileServer": "web",
+    "LEDGER": "ledger",
+}
+"""What users find here, and where it is. Loaded when it is asked for: every process imports this package."""
+
+
+def __getattr__(name: str) -> Any:
+    """A function of the face."""
+    module, _, other = _FACE.get(name, "").partition(":")
+    if not module:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), other or name)

@@ -19,7 +19,7 @@ WORKER: Final = "worker:"
 """Of an edge to whatever a worker runs; it becomes the task of the node, or the worker's main thread."""
 
 
-class Node(NamedTuple):
+class WaitNode(NamedTuple):
     """Something that waits or is waited for.
 
     Attributes:
@@ -47,7 +47,7 @@ class Node(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
 
 
-class Edge(NamedTuple):
+class WaitEdge(NamedTuple):
     """One waits for another one: "awaits", "joins", "runs", "calls", "in"."""
 
     waits: str
@@ -64,22 +64,22 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, WaitNode] = {}
         self.after: dict[str, dict[str, str]] = {}
 
     @classmethod
     def merged(cls, answers: Iterable[bytes]) -> Graph:
         """All answers as one graph."""
-        made, edges = cls(), list[Edge]()
+        made, edges = cls(), list[WaitEdge]()
         for content in answers:
             found = orjson.loads(content)
             for row in found["nodes"]:
-                node = Node(*row)
+                node = WaitNode(*row)
                 node = node._replace(labels=tuple((name, text) for name, text in node.labels))
                 before = made.nodes.get(node.id)
                 if before is None or before.state != "running":
                     made.nodes[node.id] = node
-            edges += (Edge(*row) for row in found["edges"])
+            edges += (WaitEdge(*row) for row in found["edges"])
         carried = {edge.waits for edge in edges if edge.how == "in" and not edge.waited_for.startswith(WORKER)}
         for waits, waited_for, how in edges:
             if waited_for.startswith(WORKER):
@@ -90,7 +90,7 @@ class Graph:
                 made.after.setdefault(waits, {})[waited_for] = how
         return made
 
-    def roots(self) -> list[Node]:
+    def roots(self) -> list[WaitNode]:
         """Those that nobody waits for; of a cycle that nobody waits for, its first. Main threads and pool threads that
         wait for nothing are left out."""
         waited = {target for after in self.after.values() for target in after}

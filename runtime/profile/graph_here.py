@@ -26,7 +26,7 @@ from typing import Any, Final
 import orjson
 
 from runtime.profile.gauges import SHOWN
-from runtime.profile.graph import Edge, Node
+from runtime.profile.graph import WaitEdge, WaitNode
 from runtime.profile.kinds import TASK
 from runtime.profile.ledger import LEDGER, Entry
 from runtime.profile.presence import Request
@@ -44,7 +44,7 @@ def answer(request: Request) -> bytes:
     return orjson.dumps({"nodes": [[*node] for node in nodes], "edges": [[*edge] for edge in edges]})
 
 
-def here(title: str, pid: int) -> tuple[list[Node], list[Edge]]:
+def here(title: str, pid: int) -> tuple[list[WaitNode], list[WaitEdge]]:
     """What this process knows.
 
     Args:
@@ -54,15 +54,15 @@ def here(title: str, pid: int) -> tuple[list[Node], list[Edge]]:
     Returns:
         What waits or is waited for, and who waits for whom.
     """
-    nodes: list[Node] = []
-    edges: list[Edge] = []
+    nodes: list[WaitNode] = []
+    edges: list[WaitEdge] = []
     parts = [_tasks(title, pid), _threads(title, pid)]
     core = SHOWN.get("core")
     if core is not None:  # only the engine has it, and the modules that it takes
         parts.append(import_module("runtime.profile.graph_engine").engine(core, title, pid))
     for part in parts:
         for one in part:
-            if isinstance(one, Node):
+            if isinstance(one, WaitNode):
                 nodes.append(one)
             else:
                 edges.append(one)
@@ -72,7 +72,7 @@ def here(title: str, pid: int) -> tuple[list[Node], list[Edge]]:
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def _tasks(title: str, pid: int) -> Iterator[Node | Edge]:
+def _tasks(title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
     tasks = list(all_tasks())
     entries: dict[int, Entry] = {}
     for entry in LEDGER.entries(TASK) if tasks else ():
@@ -85,7 +85,7 @@ def _tasks(title: str, pid: int) -> Iterator[Node | Edge]:
             yield from _task(task, entries.get(id(task)), now_ns, title, pid)
 
 
-def _task(task: Any, entry: Entry | None, now_ns: int, title: str, pid: int) -> Iterator[Node | Edge]:
+def _task(task: Any, entry: Entry | None, now_ns: int, title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
     places, last = await_chain(task.get_coro())
     waiter = getattr(task, "_fut_waiter", None)
     waiter = last if waiter is None else waiter
@@ -96,7 +96,7 @@ def _task(task: Any, entry: Entry | None, now_ns: int, title: str, pid: int) -> 
         at = f"{code.co_qualname} ({code.co_filename}:{line})"
     frames = list(frames_of(task))
     waits = {id(other): other for other in awaited(task, frames)}
-    yield Node(
+    yield WaitNode(
         me,
         "task",
         task.get_name(),
@@ -108,10 +108,10 @@ def _task(task: Any, entry: Entry | None, now_ns: int, title: str, pid: int) -> 
         "" if waits or waiter is None else type(waiter).__name__,
         () if entry is None else entry.labels,
     )
-    yield from (Edge(me, _task_id(pid, other), "awaits") for other in waits.values())
+    yield from (WaitEdge(me, _task_id(pid, other), "awaits") for other in waits.values())
     place: Any = entry.owner if entry is not None else None
     if hasattr(place, "run_no") and hasattr(place, "node"):  # an attempt: `runtime.host.results.Place`
-        yield Edge(f"node:{place.run_no}:{place.node}", me, "in")
+        yield WaitEdge(f"node:{place.run_no}:{place.node}", me, "in")
     for frame in frames:
         yield from _runs_waited_for(me, frame)
 
@@ -132,7 +132,11 @@ def awaited(task: Any, frames: list[FrameType]) -> Iterator[Any]:
         local = frames[-1].f_locals
         several = local.get("fs") or getattr(local.get("self"), "_tasks", None)
         found += [local.get("fut"), *(list(several) if isinstance(several, set | frozenset | list) else ())]
+    seen: set[int] = set()
     for one in found:  # which grows while it is read: a gather of gathers, behind a shield
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
         inner = _behind_shield(one)
         children = getattr(inner or one, "_children", None)
         found += [*([inner] if inner is not None else ()), *(children if isinstance(children, list) else ())]
@@ -143,7 +147,7 @@ def awaited(task: Any, frames: list[FrameType]) -> Iterator[Any]:
 def _behind_shield(future: Any) -> Any:
     """What `asyncio.shield` protects: its future knows that by the closure of its callback only."""
     for callback, *_ in getattr(future, "_callbacks", None) or ():
-        if getattr(callback, "__qualname__", "").startswith("shield."):
+        if getattr(callback, "__qualname__", "").endswith("_outer_done_callback"):
             for cell in callback.__closure__ or ():
                 with suppress(ValueError):
                     if cell.cell_contents is not future and hasattr(cell.cell_contents, "add_done_callback"):
@@ -173,35 +177,35 @@ def _task_id(pid: int, task: Any) -> str:
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
-def _threads(title: str, pid: int) -> Iterator[Node | Edge]:
+def _threads(title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
     threads = {thread.ident: thread for thread in threading.enumerate()}
     for ident, innermost in sys._current_frames().items():
         thread = threads.get(ident)
         if thread is None or thread.name == _ANSWERS:
             continue
         me = _thread_id(pid, thread)
-        edges: list[Edge] = []
+        edges: list[WaitEdge] = []
         at, frame = "", innermost
         while frame is not None:
             at = at or f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})"
             edges += _runs_waited_for(me, frame)
             other = frame.f_locals.get("self") if frame.f_code.co_qualname == "Thread.join" else None
             if isinstance(other, threading.Thread):
-                edges.append(Edge(me, _thread_id(pid, other), "joins"))
+                edges.append(WaitEdge(me, _thread_id(pid, other), "joins"))
             if frame.f_back is None:
                 break
             frame = frame.f_back
-        yield Node(me, "thread", thread.name, "waiting" if edges else "", at, title, pid)
+        yield WaitNode(me, "thread", thread.name, "waiting" if edges else "", at, title, pid)
         yield from edges
 
 
-def _runs_waited_for(me: str, frame: FrameType) -> Iterator[Edge]:
+def _runs_waited_for(me: str, frame: FrameType) -> Iterator[WaitEdge]:
     """The run whose handle a frame of ours waits with."""
     if frame.f_code.co_filename.startswith(_OURS):
         handle = frame.f_locals.get("self")
         run_id = getattr(handle, "run_id", None) if type(handle).__name__.endswith("Handle") else None
         if isinstance(run_id, str):
-            yield Edge(me, f"run:{run_id}", "waits")
+            yield WaitEdge(me, f"run:{run_id}", "waits")
 
 
 def _thread_id(pid: int, thread: threading.Thread) -> str:

@@ -63,7 +63,7 @@ class Looked(NamedTuple):
         return self.counts[kind].live if kind in self.counts else 0
 
 
-class Change(NamedTuple):
+class ProcessChange(NamedTuple):
     """A process between two moments: parts of one core, and of the time that passed."""
 
     now: Looked
@@ -134,7 +134,7 @@ def kernel_facts(pid: int) -> dict[str, Any]:
     return facts
 
 
-def changes(before: list[Looked], after: list[Looked]) -> list[Change]:
+def changes(before: list[Looked], after: list[Looked]) -> list[ProcessChange]:
     """What happened between two looks; of a process that was born meanwhile since it began."""
     was = {row.process: row for row in before}
     found = []
@@ -151,5 +151,5 @@ def changes(before: list[Looked], after: list[Looked]) -> list[Change]:
             / passed_ns
             for kind, count in now.counts.items()
         }
-        found.append(Change(now, cpu, wait, self_cpu, created))
+        found.append(ProcessChange(now, cpu, wait, self_cpu, created))
     return found

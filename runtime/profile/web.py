@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import import_module
 from socketserver import ThreadingMixIn
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
@@ -42,7 +43,7 @@ IDLE_S: Final = 30.0
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
-class Refused(Exception):
+class WebRefusal(Exception):
     """A request is answered with a status and a text."""
 
     def __init__(self, status: int, text: str, retry_s: float = 0.0) -> None:
@@ -58,7 +59,7 @@ class Reply(NamedTuple):
     file: str = ""
 
 
-class Asked:
+class WebRequest:
     """A request, as views see it.
 
     Attributes:
@@ -77,30 +78,30 @@ class Asked:
         return self._query.get(name, default)
 
     def number(self, name: str, default: float, most: float) -> float:
-        """An argument that is a number, 0 to `most`. Raises Refused."""
+        """An argument that is a number, 0 to `most`. Raises WebRefusal."""
         text = self._query.get(name, "")
         try:
             value = float(text) if text else default
         except ValueError:
             value = -1.0
         if not 0 <= value <= most:
-            raise Refused(400, f"{name} must be a number from 0 to {most:g}, not {text!r}")
+            raise WebRefusal(400, f"{name} must be a number from 0 to {most:g}, not {text!r}")
         return value
 
     def pids(self) -> frozenset[int] | None:
-        """Processes that are wanted, `proc=12,13`; None: all. Raises Refused."""
+        """Processes that are wanted, `proc=12,13`; None: all. Raises WebRefusal."""
         text = self._query.get("proc", "")
         try:
             return frozenset(map(int, text.split(","))) if text else None
         except ValueError:
-            raise Refused(400, f"proc must be process ids with commas between, not {text!r}") from None
+            raise WebRefusal(400, f"proc must be process ids with commas between, not {text!r}") from None
 
     @contextmanager
     def alone(self, seconds: float = 0.0) -> Iterator[None]:
-        """The one capture that may run. Raises Refused when there is one."""
+        """The one capture that may run. Raises WebRefusal when there is one."""
         server = self._server
         if not server.capturing.acquire(blocking=False):
-            raise Refused(429, "a capture is running", max(1.0, server.until_s - time.monotonic()))
+            raise WebRefusal(429, "a capture is running", max(1.0, server.until_s - time.monotonic()))
         try:
             server.until_s = time.monotonic() + seconds
             yield
@@ -108,12 +109,12 @@ class Asked:
             server.capturing.release()
 
     def rated(self, what: str) -> None:
-        """Refuse what was done less than a minute ago. Raises Refused."""
+        """Refuse what was done less than a minute ago. Raises WebRefusal."""
         now_s = time.monotonic()
         with self._server.rating:
             left_s = self._server.done_s.get(what, -RATED_S) + RATED_S - now_s
             if left_s > 0:
-                raise Refused(429, f"{what} is possible once in {RATED_S:g} s", left_s)
+                raise WebRefusal(429, f"{what} is possible once in {RATED_S:g} s", left_s)
             self._server.done_s[what] = now_s
 
 
@@ -252,13 +253,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer."""
         parts = urlsplit(self.path)
-        asked = Asked(self.server.owner, parts.path, parts.query, self._gone)
+        asked = WebRequest(self.server.owner, parts.path, parts.query, self._gone)
         try:
             self._check(asked)
-            from runtime.profile.web_views import view  # lazy: what a server needs that nobody asks is little
-
-            self._send(200, view(asked))
-        except Refused as refused:
+            views = import_module("runtime.profile.web_views")  # what a server needs that nobody asks is little
+            self._send(200, views.view(asked))
+        except WebRefusal as refused:
             retry = {"Retry-After": str(max(1, round(refused.retry_s + 0.5)))} if refused.retry_s else {}
             wants = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
             self._send(refused.status, Reply(f"{refused.text}\n".encode()), **retry, **wants)
@@ -274,16 +274,16 @@ class _Handler(BaseHTTPRequestHandler):
         """The same without its content."""
         self.do_GET()
 
-    def _check(self, asked: Asked) -> None:
+    def _check(self, asked: WebRequest) -> None:
         owner = self.server.owner
         given = self.headers.get("Authorization", "")
         token = given.removeprefix("Bearer ") if given.startswith("Bearer ") else asked.text("token")
         if isinstance(self.server, _TcpServer):
             name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
             if name not in _LOOPBACK:
-                raise Refused(403, "ask for this by 127.0.0.1 or localhost")
+                raise WebRefusal(403, "ask for this by 127.0.0.1 or localhost")
         if not hmac.compare_digest(token.encode(), owner.token.encode()):
-            raise Refused(401, "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN")
+            raise WebRefusal(401, "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN")
 
     def _send(self, status: int, reply: Reply, **more: str) -> None:
         self.send_response(status)

@@ -33,7 +33,7 @@ from runtime.profile.kinds import DESCRIPTOR, KINDS, LEASE, LOCK, MESSAGE, NAMES
 from runtime.profile.model import AWAIT, COUNT, LEAKS, Frame, Profile, Sample
 from runtime.profile.plain import plain_report
 from runtime.profile.processes import looked
-from runtime.profile.web import Asked, Refused, Reply
+from runtime.profile.web import Reply, WebRefusal, WebRequest
 from runtime.profile.web_text import merged_text, single_text
 
 PPROF: Final = "/debug/pprof/"
@@ -62,8 +62,8 @@ _HTML: Final = "text/html; charset=utf-8"
 _JSON: Final = "application/json"
 
 
-def view(asked: Asked) -> Reply:
-    """The answer. Raises Refused, and what a capture raises."""
+def view(asked: WebRequest) -> Reply:
+    """The answer. Raises WebRefusal, and what a capture raises."""
     if asked.path.startswith(PPROF):
         return _of_go(asked, asked.path.removeprefix(PPROF))
     page = _PAGES.get(asked.path.removeprefix(PAGES)) if asked.path.startswith(PAGES) else None
@@ -71,10 +71,10 @@ def view(asked: Asked) -> Reply:
         return page(asked)
     if asked.path in ("/", "/debug/pprof", "/debug", "/debug/"):
         return index(asked)
-    raise Refused(404, f"there is nothing at {asked.path}")
+    raise WebRefusal(404, f"there is nothing at {asked.path}")
 
 
-def _of_go(asked: Asked, name: str) -> Reply:
+def _of_go(asked: WebRequest, name: str) -> Reply:
     if not name:
         return index(asked)
     if name == "cmdline":
@@ -88,7 +88,7 @@ def _of_go(asked: Asked, name: str) -> Reply:
     counted = _COUNTED.get(name)
     kind = NAMED.get(name, name)
     if counted is None and kind not in NAMES:
-        raise Refused(404, f"unknown profile {name!r}")
+        raise WebRefusal(404, f"unknown profile {name!r}")
     debug = int(asked.number("debug", 0, 2))
     if debug == 2 and name == "goroutine":
         asked.rated("debug=2")
@@ -103,21 +103,21 @@ def _packed(profile: Profile, name: str) -> Reply:
     return Reply(pprof.encode(profile), _BINARY, name)
 
 
-def _by(asked: Asked) -> tuple[str, ...]:
+def _by(asked: WebRequest) -> tuple[str, ...]:
     return tuple(filter(None, asked.text("by").split(",")))
 
 
 # --- recorded ---------------------------------------------------------------------------------------------------------
 
 
-def _recorded(asked: Asked, record: Callable[..., Profile], hz: float, seconds: float) -> Profile:
+def _recorded(asked: WebRequest, record: Callable[..., Profile], hz: float, seconds: float) -> Profile:
     seconds = asked.number("seconds", seconds, SECONDS_MAX) or seconds
     hz = asked.number("hz", hz, capture.HZ_MAX) or hz
     with asked.alone(seconds):
         return record(asked.state_dir, seconds, hz=hz, by=_by(asked), pids=asked.pids(), stop=asked.stop)
 
 
-def _waits(asked: Asked) -> Profile:
+def _waits(asked: WebRequest) -> Profile:
     if asked.text("seconds"):
         return _recorded(asked, capture.awaits, capture.AWAIT_HZ, PROFILE_S)
     found = capture.flight(asked.state_dir, pids=asked.pids(), kind=AWAIT)
@@ -127,7 +127,7 @@ def _waits(asked: Asked) -> Profile:
 # --- counted ----------------------------------------------------------------------------------------------------------
 
 
-def _counted(asked: Asked, look: Callable[[], Profile]) -> Profile:
+def _counted(asked: WebRequest, look: Callable[[], Profile]) -> Profile:
     """How it is, or how it changes in so many seconds."""
     seconds = asked.number("seconds", 0.0, SECONDS_MAX)
     if not seconds:
@@ -138,16 +138,16 @@ def _counted(asked: Asked, look: Callable[[], Profile]) -> Profile:
         return delta(before, look())
 
 
-def _live(asked: Asked) -> Profile:
+def _live(asked: WebRequest) -> Profile:
     """Merged, so that equal stacks are one, but for who wants them one by one."""
     return capture.live(asked.state_dir, merge=asked.text("debug") != "2", pids=asked.pids())
 
 
-def _held(asked: Asked, kind: str) -> Profile:
+def _held(asked: WebRequest, kind: str) -> Profile:
     return capture.held(asked.state_dir, kind, pids=asked.pids())
 
 
-def _processes(asked: Asked) -> Profile:
+def _processes(asked: WebRequest) -> Profile:
     profile, pids = Profile("process", COUNT), asked.pids()
     for row in looked(asked.state_dir):
         if pids is None or row.process.pid in pids:
@@ -155,7 +155,7 @@ def _processes(asked: Asked) -> Profile:
     return profile
 
 
-def _leaks(asked: Asked) -> Profile:
+def _leaks(asked: WebRequest) -> Profile:
     profile = Profile(LEAKS, COUNT)
     report = leak_report(asked)
     profile.notes += report.notes
@@ -169,7 +169,7 @@ def _leaks(asked: Asked) -> Profile:
     return profile
 
 
-def leak_report(asked: Asked) -> Any:
+def leak_report(asked: WebRequest) -> Any:
     """Findings. A proof forks each process, so it is done once a minute at most."""
     prove = asked.text("prove") not in ("", "0")
     if prove:
@@ -178,14 +178,14 @@ def leak_report(asked: Asked) -> Any:
         return capture.leaks(asked.state_dir, prove=prove, pids=asked.pids())
 
 
-_COUNTED: Final[dict[str, Callable[[Asked], Profile]]] = {
+_COUNTED: Final[dict[str, Callable[[WebRequest], Profile]]] = {
     "goroutine": _live,
     "goroutineleak": _leaks,
     "process": _processes,
 }
 
 
-def command_line(asked: Asked) -> bytes:
+def command_line(asked: WebRequest) -> bytes:
     """The arguments of the program that has the folder open, with zeros between, as Go gives them."""
     for row in looked(asked.state_dir, fresh=False):
         if row.process.role == "face":
@@ -199,7 +199,7 @@ def command_line(asked: Asked) -> bytes:
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
-def index(asked: Asked) -> Reply:
+def index(asked: WebRequest) -> Reply:
     """What there is, with how many there are of it."""
     counts = dict.fromkeys(NAMES, 0)
     rows = looked(asked.state_dir)
@@ -223,7 +223,7 @@ def index(asked: Asked) -> Reply:
     return Reply(text.encode("utf-8", "replace"), _HTML)
 
 
-def _flame(asked: Asked) -> Reply:
+def _flame(asked: WebRequest) -> Reply:
     kind = asked.text("kind", "cpu")
     if kind == "cpu":
         profile = _recorded(asked, capture.cpu, capture.HZ, capture.SECONDS)
@@ -234,25 +234,25 @@ def _flame(asked: Asked) -> Reply:
     elif kind == "flight":
         profile = capture.flight(asked.state_dir, pids=asked.pids())
     else:
-        raise Refused(400, f"kind is cpu, await, live or flight, not {kind!r}")
+        raise WebRefusal(400, f"kind is cpu, await, live or flight, not {kind!r}")
     return Reply(flame.page(profile, by=_by(asked)), _HTML)
 
 
-def _leaks_page(asked: Asked) -> Reply:
+def _leaks_page(asked: WebRequest) -> Reply:
     report = leak_report(asked)
     if asked.text("format", "html") == "json":
         return Reply(orjson.dumps(plain_report(report)), _JSON)
     return Reply(leak_page.page(report.findings, notes=report.notes), _HTML)
 
 
-def _processes_json(asked: Asked) -> Reply:
+def _processes_json(asked: WebRequest) -> Reply:
     rows = [row._asdict() | {"process": row.process._asdict(), "counts": {}} for row in looked(asked.state_dir)]
     for row, found in zip(rows, looked(asked.state_dir, fresh=False), strict=False):
         row["counts"] = {kind: count._asdict() for kind, count in found.counts.items()}
     return Reply(orjson.dumps(rows), _JSON)
 
 
-_PAGES: Final[dict[str, Callable[[Asked], Reply]]] = {
+_PAGES: Final[dict[str, Callable[[WebRequest], Reply]]] = {
     "flame": _flame,
     "leaks": _leaks_page,
     "processes": _processes_json,

@@ -37,8 +37,8 @@ FORMATS: Final = "json, folded, pprof, speedscope, html, chrome; else by the nam
 GRADES: Final = ("leak", "suspect", "info", "never")
 
 
-class Exit(IntEnum):
-    """Exit codes of this command line."""
+class ProfileExit(IntEnum):
+    """ProfileExit codes of this command line."""
 
     OK = 0
     CHANGED = 1
@@ -50,7 +50,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-_BY_FAMILY: Final = {"caller": Exit.USAGE, "environment": Exit.ENVIRONMENT}
+_BY_FAMILY: Final = {"caller": ProfileExit.USAGE, "environment": ProfileExit.ENVIRONMENT}
 Command = Callable[[argparse.Namespace, Console], int]
 
 
@@ -68,12 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(sys.argv[1:] if argv is None else argv, console)
     except KeyboardInterrupt:
         console.note(f"{NAME}: interrupted")
-        code = Exit.INTERRUPTED
+        code = ProfileExit.INTERRUPTED
     finally:
         console.close()
-    if console.lost and code == Exit.OK:
+    if console.lost and code == ProfileExit.OK:
         console.note(f"{NAME}: it is done, but what it printed could not be written: {console.lost}")
-        code = Exit.ENVIRONMENT
+        code = ProfileExit.ENVIRONMENT
     return code
 
 
@@ -81,7 +81,7 @@ def _run(argv: Sequence[str], console: Console) -> int:
     try:
         arguments = parser().parse_args(argv)
     except SystemExit as left:  # argparse printed help or what is wrong
-        return left.code if isinstance(left.code, int) else Exit.USAGE
+        return left.code if isinstance(left.code, int) else ProfileExit.USAGE
     module, _, function = arguments.command.partition(":")
     try:
         command: Command = getattr(import_module(f"runtime.profile.cli.{module}"), function)
@@ -90,10 +90,10 @@ def _run(argv: Sequence[str], console: Console) -> int:
         console.note(f"{NAME}: [{error.code}] {error.message}")
         if error.hint:
             console.note(f"  hint: {error.hint}")
-        return _BY_FAMILY.get(error.family, Exit.BUG)
+        return _BY_FAMILY.get(error.family, ProfileExit.BUG)
     except Exception as error:
         console.note(bug_lines(error))
-        return Exit.BUG
+        return ProfileExit.BUG
 
 
 def parser() -> argparse.ArgumentParser:

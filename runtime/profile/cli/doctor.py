@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.cli.console import Console
 from runtime.cli.report import align, duration_text
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import state_of
 from runtime.profile.cli.stacks import as_json
 from runtime.profile.control import ask
@@ -66,7 +66,7 @@ def show_doctor(arguments: Namespace, console: Console) -> int:
         console.say(as_json([fact._asdict() for fact in facts]))
     else:
         console.say(line.rstrip() for line in align([tuple(fact) for fact in facts], left=3))
-    return Exit.OK
+    return ProfileExit.OK
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------

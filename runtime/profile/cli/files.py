@@ -7,7 +7,7 @@ from argparse import Namespace
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.profile import convert
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import names_of, note_all
 from runtime.profile.diff import BY
 
@@ -17,7 +17,7 @@ def convert_file(arguments: Namespace, console: Console) -> int:
     found = convert.convert(arguments.source, arguments.target, arguments.format, by=names_of(arguments.by))
     console.note(f"written: {arguments.target}, {counted(len(found), 'stack')}")
     note_all(console, found.notes)
-    return Exit.OK
+    return ProfileExit.OK
 
 
 def show_diff(arguments: Namespace, console: Console) -> int:
@@ -30,4 +30,4 @@ def show_diff(arguments: Namespace, console: Console) -> int:
         report=arguments.report,
     )
     console.say(convert.diff_lines(found, arguments.limit))
-    return Exit.CHANGED if arguments.fail and found.changed() else Exit.OK
+    return ProfileExit.CHANGED if arguments.fail and found.changed() else ProfileExit.OK

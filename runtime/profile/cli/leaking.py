@@ -17,14 +17,14 @@ from runtime.cli.console import Console
 from runtime.cli.outputs import check_writable, write_output
 from runtime.cli.report import duration_text
 from runtime.profile import capture
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import frame_text, note_all, pids_of, state_of, until_interrupted
 from runtime.profile.cli.stacks import as_json
 from runtime.profile.formats import leak_page
 from runtime.profile.model import Frame
 from runtime.profile.plain import plain, plain_report
 
-CODES: Final = {"leak": Exit.LEAK, "suspect": Exit.SUSPECT, "info": Exit.SUSPECT}
+CODES: Final = {"leak": ProfileExit.LEAK, "suspect": ProfileExit.SUSPECT, "info": ProfileExit.SUSPECT}
 _ORDER: Final = ("leak", "suspect", "info")
 
 
@@ -55,10 +55,10 @@ def exit_code(findings: Sequence[Any], fail_on: str) -> int:
         fail_on: The least grade that counts; "never": none does.
     """
     if fail_on == "never":
-        return Exit.OK
+        return ProfileExit.OK
     counts = [grade for grade in _ORDER if any(str(one.grade) == grade for one in findings)]
     worst = counts[0] if counts else ""
-    return CODES[worst] if worst and _ORDER.index(worst) <= _ORDER.index(fail_on) else Exit.OK
+    return CODES[worst] if worst and _ORDER.index(worst) <= _ORDER.index(fail_on) else ProfileExit.OK
 
 
 def report_json(report: Any) -> str:
@@ -119,4 +119,4 @@ def show_watch(arguments: Namespace, console: Console) -> int:
     console.note(f"watching {state}; Ctrl-C ends it")
     with until_interrupted() as stop:
         breaches = watch(state, seconds=arguments.duration, tell=tell, stop=stop)
-    return Exit.SUSPECT if breaches else Exit.OK
+    return ProfileExit.SUSPECT if breaches else ProfileExit.OK

@@ -16,7 +16,7 @@ from runtime.cli.console import Console
 from runtime.cli.outputs import check_writable
 from runtime.cli.report import align, duration_text
 from runtime.profile import capture
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import names_of, note_all, pids_of, state_of, until_interrupted
 from runtime.profile.convert import save as save_file
 from runtime.profile.formats.files import ending_of, format_of, known_format
@@ -58,7 +58,7 @@ def finish(profile: Profile, arguments: Namespace, console: Console) -> int:
     save(profile, arguments, console, by=names_of(arguments.by))
     console.say(summary_lines(profile, names_of(arguments.by) or DEFAULT_BY))
     note_all(console, profile.notes)
-    return Exit.OK
+    return ProfileExit.OK
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from runtime.cli.console import Console
 from runtime.profile.capture import pass_time
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import state_of, until_interrupted
 from runtime.profile.web import UNIX, ProfileServer
 
@@ -22,4 +22,4 @@ def serve(arguments: Namespace, console: Console) -> int:
             console.say(f"{server.url}/debug/pprof/?token={server.token}")
         while not stop():
             pass_time(_LONG_S, stop)
-    return Exit.OK
+    return ProfileExit.OK

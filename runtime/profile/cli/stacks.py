@@ -18,10 +18,11 @@ from runtime.cli.console import Console
 from runtime.cli.report import align, duration_text
 from runtime.cli.status import bytes_text
 from runtime.profile import capture
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import note_all, pids_of, stack_lines, state_of
 from runtime.profile.kinds import DESCRIPTOR, LEASE, RUN, TASK
 from runtime.profile.model import Frame, Profile, Sample
+from runtime.profile.plain import plain
 from runtime.profile.processes import Looked, looked
 from runtime.profile.snapshot import OWN_LABELS
 
@@ -29,7 +30,7 @@ PROCESSES_NAMED: Final = 4
 STATES: Final = {"R": "runs", "S": "", "D": "in the kernel", "T": "stopped", "t": "traced", "Z": "zombie"}
 
 
-class Merged(NamedTuple):
+class MergedStack(NamedTuple):
     """Equal stacks: how many, where, in which processes, since when the oldest."""
 
     number: int
@@ -59,7 +60,7 @@ def show_merged(arguments: Namespace, console: Console) -> int:
         console.say(process_lines(rows))
         console.say(merged_lines(found, arguments.limit))
         note_all(console, profile.notes)
-    return Exit.OK
+    return ProfileExit.OK
 
 
 def show_dump(arguments: Namespace, console: Console) -> int:
@@ -69,18 +70,18 @@ def show_dump(arguments: Namespace, console: Console) -> int:
         from runtime.profile.cli.recorded import save  # lazy: formats are needed for a file only
 
         save(profile, arguments, console)
-        return Exit.OK
+        return ProfileExit.OK
     if arguments.json:
         console.say(profile.to_json().decode())
     else:
         console.say(dump_lines(profile))
         note_all(console, profile.notes)
-    return Exit.OK
+    return ProfileExit.OK
 
 
 def as_json(data: Any) -> str:
-    """Data as indented JSON."""
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+    """Data as indented JSON, tuples with names as objects."""
+    return orjson.dumps(plain(data), option=orjson.OPT_INDENT_2).decode()
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ def process_json(row: Looked) -> dict[str, Any]:
 # --- merged -----------------------------------------------------------------------------------------------------------
 
 
-def merge(profile: Profile) -> list[Merged]:
+def merge(profile: Profile) -> list[MergedStack]:
     """Equal stacks as one, whichever process and name they have; the most frequent first."""
     groups: dict[tuple[Any, ...], list[tuple[Sample, int]]] = {}
     for sample, weight in profile:
@@ -129,7 +130,7 @@ def merge(profile: Profile) -> list[Merged]:
         titles = tuple(dict.fromkeys(sample.process.title for sample, _ in members if sample.process is not None))
         oldest_s = max(float(dict(sample.labels).get("age_s", -1)) for sample, _ in members)
         count = sum(value for _, value in members)
-        found.append(Merged(count, stack, state, awaits, created, titles, oldest_s, labels))
+        found.append(MergedStack(count, stack, state, awaits, created, titles, oldest_s, labels))
     return sorted(found, key=lambda one: (-one.number, -one.oldest_s, one.stack))
 
 
@@ -137,8 +138,8 @@ def _user_labels(sample: Sample) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in sample.labels if pair[0] not in OWN_LABELS)
 
 
-def merged_lines(found: Sequence[Merged], limit: int) -> Iterator[str]:
-    """Merged stacks as text."""
+def merged_lines(found: Sequence[MergedStack], limit: int) -> Iterator[str]:
+    """MergedStack stacks as text."""
     for one in found[:limit]:
         several = len(one.processes) > PROCESSES_NAMED
         where = f"{len(one.processes)} processes" if several else ", ".join(one.processes)

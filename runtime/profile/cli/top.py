@@ -15,11 +15,11 @@ from runtime.cli.console import Console
 from runtime.cli.report import align
 from runtime.cli.status import bytes_text
 from runtime.profile.capture import pass_time
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import state_of, until_interrupted
 from runtime.profile.cli.stacks import process_json
 from runtime.profile.kinds import DESCRIPTOR, LEASE, MESSAGE, RUN, TASK, THREAD
-from runtime.profile.processes import Change, changes, looked
+from runtime.profile.processes import ProcessChange, changes, looked
 
 SHOWN_KINDS: Final = (TASK, RUN, LEASE, MESSAGE, THREAD, DESCRIPTOR)
 
@@ -38,10 +38,10 @@ def show_top(arguments: Namespace, console: Console) -> int:
             else:
                 console.redraw([state, *table(rows)])
             left = None if left is None else left - 1
-    return Exit.OK
+    return ProfileExit.OK
 
 
-def table(rows: Sequence[Change]) -> list[str]:
+def table(rows: Sequence[ProcessChange]) -> list[str]:
     """The table, with a line of sums."""
     head = ("pid", "process", "cpu %", "wants %", "memory", *(f"{kind}s" for kind in SHOWN_KINDS), "profiler %", "")
     cells = [_cells(row) for row in rows]
@@ -58,7 +58,7 @@ def table(rows: Sequence[Change]) -> list[str]:
     return align([head, *cells, total], left=2)
 
 
-def _cells(row: Change) -> tuple[str, ...]:
+def _cells(row: ProcessChange) -> tuple[str, ...]:
     now = row.now
     return (
         str(now.process.pid),
@@ -72,7 +72,7 @@ def _cells(row: Change) -> tuple[str, ...]:
     )
 
 
-def row_json(row: Change) -> dict[str, Any]:
+def row_json(row: ProcessChange) -> dict[str, Any]:
     """A row as data."""
     created = {kind: rate for kind, rate in row.created.items() if rate}
     return process_json(row.now) | {"cpu": row.cpu, "wait": row.wait, "self_cpu": row.self_cpu, "created": created}

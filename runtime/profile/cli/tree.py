@@ -14,10 +14,10 @@ from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.report import duration_text
 from runtime.profile.capture import graph
-from runtime.profile.cli.app import Exit
+from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import note_all, state_of
 from runtime.profile.cli.stacks import as_json
-from runtime.profile.graph import Graph, Node
+from runtime.profile.graph import Graph, WaitNode
 
 ALIKE_MAX: Final = 3
 """So many that are alike are shown one by one."""
@@ -32,11 +32,11 @@ def show_tree(arguments: Namespace, console: Console) -> int:
         nodes = [node._asdict() for node in found.nodes.values()]
         edges = [[one, other, how] for one, after in found.after.items() for other, how in after.items()]
         console.say(as_json({"nodes": nodes, "edges": edges, "cycles": found.cycles(), "notes": notes}))
-        return Exit.OK
+        return ProfileExit.OK
     for line, marked in tree_lines(found, every=arguments.all):
         console.say(line, RED if marked else "")
     note_all(console, notes)
-    return Exit.OK
+    return ProfileExit.OK
 
 
 def tree_lines(found: Graph, *, every: bool = False) -> Iterator[tuple[str, bool]]:
@@ -69,9 +69,9 @@ def in_order(found: Graph, ring: Sequence[str]) -> list[str]:
         walk.append(after)
 
 
-def grouped(found: Graph, nodes: Sequence[Node], every: bool) -> Iterator[tuple[Node, int]]:
+def grouped(found: Graph, nodes: Sequence[WaitNode], every: bool) -> Iterator[tuple[WaitNode, int]]:
     """Nodes, those that are alike and wait for nobody with an edge as one with their number."""
-    groups: dict[tuple[str, ...], list[Node]] = {}
+    groups: dict[tuple[str, ...], list[WaitNode]] = {}
     for node in nodes:
         own = (node.id,) if found.after.get(node.id) else (node.kind, node.at, node.state, node.awaits, node.process)
         groups.setdefault(own, []).append(node)
@@ -84,7 +84,7 @@ def grouped(found: Graph, nodes: Sequence[Node], every: bool) -> Iterator[tuple[
 
 def _lines(
     found: Graph,
-    node: Node,
+    node: WaitNode,
     alike: int,
     indent: str,
     how: str,
@@ -107,7 +107,7 @@ def _lines(
         yield from _lines(found, child, number, f"{indent}  ", after[child.id], seen, rings, every)
 
 
-def node_text(node: Node, alike: int = 1) -> str:
+def node_text(node: WaitNode, alike: int = 1) -> str:
     """One of them on a line."""
     parts = [f"{counted(alike, node.kind)} as {node.title}" if alike > 1 else _named(node)]
     parts += [node.state, f"awaits {node.awaits}" if node.awaits else ""]
@@ -117,7 +117,7 @@ def node_text(node: Node, alike: int = 1) -> str:
     return f"{', '.join(filter(None, parts))}  ({node.process}){where}"
 
 
-def _named(node: Node) -> str:
+def _named(node: WaitNode) -> str:
     return node.title if node.kind == "run" else f"{node.kind} {node.title}"
 
 
