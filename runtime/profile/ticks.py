@@ -46,7 +46,7 @@ from runtime.profile.buckets import Bucket, Buckets, Places
 from runtime.profile.execs import EXECS
 from runtime.profile.labels import LABELS, THREADS, Labels, expand
 from runtime.profile.parents import PoolWork, chain_above
-from runtime.profile.timers import Timer, Timers
+from runtime.profile.timers import CpuTimer, CpuTimers
 
 HZ: Final = 19.0
 """Always on. A prime, and no divisor of usual intervals."""
@@ -84,7 +84,7 @@ class Ticks:
         self._slow = self._catch_up = 1.0
         self._busy_ns = 0
         self._suspended = 0
-        self._timers: Timers | None = None
+        self._timers: CpuTimers | None = None
         self._seed = (os.getpid() << 20 ^ monotonic_ns()) & 0xFFFFFFFFFFFFFFFF
         self._hooked = False
         self._reset()
@@ -169,7 +169,7 @@ class Ticks:
             return False
         if signal.getitimer(signal.ITIMER_PROF)[0]:
             return False
-        self._timers = Timers()
+        self._timers = CpuTimers()
         signal.signal(signal.SIGPROF, self._tick)
         signal.siginterrupt(signal.SIGPROF, False)
         if not self._hooked:
@@ -246,7 +246,7 @@ class Ticks:
         if self._suspended:  # by another thread, just now
             timers.suspend()
 
-    def _set(self, timer: Timer) -> None:
+    def _set(self, timer: CpuTimer) -> None:
         """A gap of an exponential distribution."""
         self._seed = seed = (self._seed * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
         gap_s = -math.log(1.0 - (seed >> 11) / 9007199254740992.0) / (self.hz * self._catch_up)

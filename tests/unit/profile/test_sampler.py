@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_rates_have_bounds(hz: float) -> None:
         AwaitSampler(hz / 100 if hz < 1 else hz)
 
 
-def test_what_a_loop_waits_for() -> None:
+def test_what_a_loop_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async def part(event: asyncio.Event) -> None:
         with labels(customer="acme"):
             await event.wait()
@@ -73,10 +74,18 @@ def test_what_a_loop_waits_for() -> None:
         event = asyncio.Event()
         task = asyncio.create_task(part(event))
         sampler = AwaitSampler(10, loop=asyncio.get_running_loop()).start()
+        seen = asyncio.Event()
+        real = sampler._waits.buckets.add
+
+        def add(*row: Any) -> None:
+            real(*row)
+            if row[2]:
+                seen.set()
+
+        monkeypatch.setattr(sampler._waits.buckets, "add", add)
+        await seen.wait()
         found = sampler.flush()
-        while not found.filter(customer="acme"):
-            await asyncio.sleep(0.01)
-            found = sampler.flush()
+        assert found.filter(customer="acme").total().value > 0
         event.set()
         await task
         assert sampler.stop().kind == AWAIT

@@ -1,4 +1,4 @@
-"""Timers on CPU time: one shot, what is left of it, and to whom the signal goes."""
+"""CpuTimers on CPU time: one shot, what is left of it, and to whom the signal goes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from types import FrameType
 import pytest
 
 from runtime.host import kernel
-from runtime.profile.timers import MAIN_CLOCK, PROCESS_CLOCK, IntervalTimer, ThreadTimer, Timer, Timers
+from runtime.profile.timers import MAIN_CLOCK, PROCESS_CLOCK, CpuTimer, CpuTimers, IntervalTimer, ThreadTimer
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
-KINDS: list[Callable[[], Timer]] = [IntervalTimer]
+KINDS: list[Callable[[], CpuTimer]] = [IntervalTimer]
 if kernel.LINUX:
     KINDS += [partial(ThreadTimer, MAIN_CLOCK), partial(ThreadTimer, PROCESS_CLOCK)]
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_a_shot_comes_after_its_cpu_time_and_once(make: Callable[[], Timer]) -> None:
+def test_a_shot_comes_after_its_cpu_time_and_once(make: Callable[[], CpuTimer]) -> None:
     came: list[int] = []
 
     def tick(signum: int, frame: FrameType | None) -> None:
@@ -66,7 +66,7 @@ def test_the_main_thread_gets_the_signal_of_another_ones_work() -> None:
 
 
 def test_what_is_suspended_goes_on_where_it_was() -> None:
-    timers = Timers()
+    timers = CpuTimers()
     try:
         assert timers.due() == (True, True)
         timers.main.arm(500.0)
