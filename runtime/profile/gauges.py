@@ -16,11 +16,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from actors.lost import lost_runs
 from runtime.host import kernel
 from runtime.profile.kinds import ASK, DESCRIPTOR, LEASE, MESSAGE, PROCESS, RUN, SEGMENT, THREAD, TIMER, VIEW
 from runtime.profile.ledger import LEDGER, Gauged
+from runtime.profile.pins import EVIDENCE
 
 _FD: Final = "/proc/self/fd"
+_RUNS_MAX: Final = 10_000
+"""Looked at for one that nothing will move; in a thread beside the engine, so it may not take long."""
 _BLOCK: Final = "/memfd:mainspring"
 
 
@@ -39,6 +43,7 @@ def gauge_engine(core: Any, host: Any) -> None:
     LEDGER.gauge(LEASE, lambda: (core.held(), 0, 0))
     LEDGER.gauge(MESSAGE, lambda: (_backlog(host), 0, 0))
     LEDGER.gauge(TIMER, lambda: (_timers(scheduler), 0, 0))
+    EVIDENCE.append(lambda: ((RUN, run.key, why) for run, why in lost_runs(core, _RUNS_MAX)))
 
 
 def gauge_client(client: Any) -> None:

@@ -121,10 +121,15 @@ def stack_of(task: Any) -> list[Frame]:
     """Where a task waits, the outermost coroutine first."""
     stack = []
     for at in chain_of(task):
-        frame = getattr(at, "cr_frame", None) or getattr(at, "ag_frame", None)
+        frame = getattr(at, "cr_frame", None) or getattr(at, "ag_frame", None)  # None: it has ended
         if frame is not None:
             stack.append(Frame(frame.f_code.co_qualname, frame.f_code.co_filename, frame.f_lineno or 0))
     return stack
+
+
+def code_of(coroutine: Any) -> CodeType | None:
+    """The code of a link of the chain; None of what lies between them."""
+    return getattr(coroutine, "cr_code", None) or getattr(coroutine, "ag_code", None)
 
 
 def beyond(thing: Any) -> list[Any]:

@@ -36,12 +36,12 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from runtime.profile.apart import Apart, child_of, room_for_child
-from runtime.profile.kin import stack_of, waiter_of
-from runtime.profile.mark import Mark, Ring, Verdict
+from runtime.profile.kin import chain_of, code_of, stack_of, waiter_of
+from runtime.profile.mark import Mark, Marked, Ring
 from runtime.profile.model import Frame
-from runtime.profile.pins import Pins, pins_now
+from runtime.profile.pins import Pinned, evidence_now, pins_now
 from runtime.profile.presence import Request
-from runtime.profile.roots import Snapshot, snapshot, tasks_there
+from runtime.profile.roots import Roots, snapshot, tasks_there
 from runtime.profile.support import lacking
 
 LEAK: Final = "leak"
@@ -52,6 +52,7 @@ TIMEOUT_S: Final = 60.0
 _SWITCH_S: Final = 10.0
 """No other thread is asked to run between the look at the frames and the fork."""
 _LOCK_LOOK_S: Final = 0.05
+_ENGINE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _TURN: Final = threading.Lock()
 
 
@@ -105,7 +106,7 @@ class _Seen(NamedTuple):
     """One mark, with what it speaks of."""
 
     tasks: list[Any]
-    verdict: Verdict
+    verdict: Marked
     pause_ns: int
     child_ns: int
 
@@ -139,13 +140,13 @@ def examine(
     cut = tuple(cut)
     deadline = time.monotonic() + timeout
     try:
-        first = _look(roots_extra, [*pins_now(), Pins(cut)], deadline)
+        first = _look(roots_extra, [*pins_now(), Pinned(cut)], deadline)
         if not first.verdict.rings:
             return _proof(first, [])
         known, times = _known(first), first[2:]
         del first  # it refers to tasks, which must not count
         time.sleep(confirm_s)
-        second = _look(roots_extra, [*pins_now(), Pins((*cut, known))], deadline)
+        second = _look(roots_extra, [*pins_now(), Pinned((*cut, known))], deadline)
     except (OSError, TimeoutError, AttributeError) as failed:
         return Proof([], [f"no proof: {failed}"])
     return _proof(second, _confirmed(known, second), *times)
@@ -186,9 +187,7 @@ def _confirmed(known: dict[int, tuple[Any, Any, str]], seen: _Seen) -> list[Prov
 
 def _finding(tasks: list[Any], behind: tuple[Any, ...], doubt: str) -> Proved:
     task = tasks[0]
-    stack = tuple(stack_of(task))
-    code = getattr(task.get_coro(), "cr_code", None)
-    site = Frame("", "", 0) if code is None else Frame(code.co_qualname, code.co_filename, code.co_firstlineno)
+    stack, site = _places(task)
     waits = type(waiter_of(task)).__name__
     place = f" in {stack[-1].name}" if stack else ""
     if doubt:
@@ -202,6 +201,16 @@ def _finding(tasks: list[Any], behind: tuple[Any, ...], doubt: str) -> Proved:
     else:
         why = f"waits{place} for a {waits} that nothing alive refers to"
     return Proved(task, why, tuple(tasks), SUSPECT if doubt else LEAK, stack, site, waits, behind)
+
+
+def _places(task: Any) -> tuple[tuple[Frame, ...], Frame]:
+    """Where it waits and where its coroutine, or of an attempt its handler, begins."""
+    codes = [code for one in chain_of(task) if (code := code_of(one)) is not None]
+    stack = stack_of(task)
+    own = next((at for at, code in enumerate(codes) if not code.co_filename.startswith(_ENGINE)), 0)
+    if not codes:
+        return (), Frame("", "", 0)
+    return tuple(stack[own:]), Frame(codes[own].co_qualname, codes[own].co_filename, codes[own].co_firstlineno)
 
 
 def _name(task: Any) -> str:
@@ -220,11 +229,11 @@ def _weakly(thing: Any) -> Any:
 # --- one mark ---------------------------------------------------------------------------------------------------------
 
 
-def _look(roots_extra: Iterable[Any], pins: list[Pins], deadline: float) -> _Seen:
+def _look(roots_extra: Iterable[Any], pins: list[Pinned], deadline: float) -> _Seen:
     """Mark in a forked child. Raises OSError, TimeoutError."""
     tasks = tasks_there()
     if not any(waiter_of(task) is not None for task in tasks):
-        return _Seen(tasks, Verdict(0, 0, 0, []), 0, 0)
+        return _Seen(tasks, Marked(0, 0, 0, []), 0, 0)
     with one_at_a_time(deadline):
         room_for_child()
         roots = list(roots_extra)
@@ -259,17 +268,17 @@ def _no_warning() -> None:
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=wanted)
 
 
-def _marked(taken: Snapshot, heap: list[Any]) -> bytes:
+def _marked(taken: Roots, heap: list[Any]) -> bytes:
     """In the child."""
     begun_ns = time.monotonic_ns()
     verdict = Mark(heap, taken).run()
     return orjson.dumps([*verdict[:3], [[*ring] for ring in verdict.rings], time.monotonic_ns() - begun_ns])
 
 
-def _verdict(child: Apart, deadline: float) -> tuple[Verdict, int]:
+def _verdict(child: Apart, deadline: float) -> tuple[Marked, int]:
     objects, marked, blocked, rings, child_ns = orjson.loads(child.answer(deadline))
     made = [Ring(tuple(tasks), why, tuple(behind)) for tasks, why, behind in rings]
-    return Verdict(objects, marked, blocked, made), child_ns
+    return Marked(objects, marked, blocked, made), child_ns
 
 
 @contextmanager
@@ -329,7 +338,14 @@ def as_rows(proof: Proof) -> dict[str, Any]:
 
 
 def answer(request: Request) -> bytes:
-    """Of this process, to who asks all of them."""
+    """Of this process, to who asks all of them: what `as_rows` has, and under "others" what needs no mark."""
     left_s = max(1.0, (request.until_ns - time.monotonic_ns()) / 1e9)
     confirm_s = float(request.options.get("confirm_s", CONFIRM_S))
-    return orjson.dumps(as_rows(examine(confirm_s=confirm_s, timeout=left_s)))
+    before = evidence_now()
+    rows = as_rows(examine(confirm_s=confirm_s, timeout=left_s))
+    if before:
+        time.sleep(confirm_s)
+        before &= evidence_now()
+    names = ("kind", "key", "why")
+    rows["others"] = [dict(zip(names, row, strict=True)) for row in sorted(before)]
+    return orjson.dumps(rows)

@@ -48,3 +48,9 @@ def nothing() -> None:
 def same(value: str) -> str:
     """Gives it back."""
     return value
+
+
+async def wait_for_nobody(path: str) -> None:
+    """Nothing can end this wait."""
+    note(path, "waits")
+    await asyncio.Event().wait()
