@@ -32,9 +32,12 @@ from runtime.profile.kinds import BOOKS, DESTROYED, TASK, UNAWAITED, UNREAD
 from runtime.profile.ledger import KIND_BITS, LEDGER, Book, Entry, Gauge, frame_at
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.page import is_alive
+from runtime.profile.pins import evidence_now
 from runtime.profile.snapshot import all_tasks, await_chain
 
 TASKS_MAX: Final = 20_000
+CONFIRM_NS: Final = 1_000_000_000
+"""Between two times that the engine says that nothing moves something: it may be about to."""
 EVENTS: Final = {
     DESTROYED: "it was collected while it waited: nothing held it but its loop, which holds tasks weakly",
     UNAWAITED: "it was collected and never ran: the call lacks an await",
@@ -244,6 +247,28 @@ class BooksLook:
                 site = (Frame(f"books of {kind}"),)
                 proof = f"created, released and living do not agree: {off:+} {words}"
                 yield self._made(BOOKS, site, (), (), hash(kind), 0, 0, kind, "", proof)
+
+
+class EvidenceLook:
+    """Looks at what parts of the engine say of things that nothing moves any more, such as runs that lost their waker.
+
+    Attributes:
+        pending: Whether something was said that must be said again, `CONFIRM_NS` later, to count.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, str, str], int] = {}
+        self.pending = False
+
+    def seen(self) -> Iterator[Seen]:
+        """All that was said each time since, for long enough."""
+        now_ns = time.monotonic_ns()
+        before = self._first
+        self._first = {one: before.get(one, now_ns) for one in evidence_now()}
+        held = [one for one, first_ns in self._first.items() if one in before and now_ns - first_ns >= CONFIRM_NS]
+        self.pending = len(held) < len(self._first)
+        for kind, name, why in held:
+            yield Seen(Signature(kind, (Frame("nothing moves it"),)), hash(name), 0, 0, name, "", (), why)
 
 
 def _balance() -> dict[str, int]:

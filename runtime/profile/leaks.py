@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from runtime.profile.control import ask
-from runtime.profile.detectors import BooksLook, Seen
+from runtime.profile.detectors import CONFIRM_NS, BooksLook, EvidenceLook, Seen
 from runtime.profile.grading import (
     EXEMPLARS,
     GRADES,
@@ -112,6 +112,7 @@ class Investigation:
         self._process, self._kinds = process, None if kinds is None else frozenset(kinds)
         self._books = BooksLook(process, ttl_ns, keeps)
         self._machine = ProcessThings(process, ttl_ns, keeps) if machine is True else machine or None
+        self.evidence = EvidenceLook()
         self._groups: dict[Signature, _Group] = {}
         self._gauged: dict[str, Series] = {}
         self._proved: dict[int, ProvedTask] = {}
@@ -140,6 +141,7 @@ class Investigation:
 
     def _seen(self) -> Iterable[Seen]:
         yield from self._books.seen()
+        yield from self.evidence.seen()
         if self._machine is not None:
             yield from self._machine.seen()
 
@@ -294,6 +296,9 @@ def answer(request: Request) -> bytes:
         if options.get("prove"):
             inquiry.prove()
             inquiry.look()
+            if inquiry.evidence.pending and not request.over():
+                time.sleep(CONFIRM_NS / 1e9)
+                inquiry.look()
     found = inquiry.findings(options.get("min_grade", INFO))
     notes = inquiry.notes
     if len(found) > _FINDINGS_MAX:

@@ -161,6 +161,21 @@ def test_without_a_proof_the_rest_is_said(monkeypatch: pytest.MonkeyPatch) -> No
         assert inquiry.notes == ["no proof of reachability: OSError: no fork here"]
 
 
+def test_what_the_engine_says_twice_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [{("run", "a", "no node moves it"), ("run", "b", "about to move")}, {("run", "a", "no node moves it")}]
+    monkeypatch.setattr("runtime.profile.detectors.evidence_now", lambda: said.pop(0))
+    monkeypatch.setattr("runtime.profile.detectors.CONFIRM_NS", 0)
+    with garden("asyncio"):
+        inquiry = Investigation(HERE, machine=False)
+        inquiry.look()
+        assert inquiry.evidence.pending
+        assert not inquiry.findings(LEAK)
+        inquiry.look()
+        assert not inquiry.evidence.pending
+        (found,) = inquiry.findings(LEAK)
+        assert (found.kind, found.count, found.exemplars, found.proof) == ("run", 1, ("a",), "no node moves it")
+
+
 def test_a_kind_of_ones_own_proves_its_own() -> None:
     with garden("asyncio"):
         LEDGER.register_kind("wand", prove=lambda entry: "it is broken" if entry.key == "elder" else None)
