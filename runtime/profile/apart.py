@@ -120,7 +120,7 @@ def _work(work: Callable[[Any, list[Any]], bytes], given: Any, write: int, paren
 
 
 def _alone(write: int, parent: int) -> None:
-    import resource
+    import resource  # lazy: not on every platform, and only the child needs it
 
     kernel.die_with_parent(parent)
     nothing = os.open(os.devnull, os.O_RDWR)

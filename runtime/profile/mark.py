@@ -51,7 +51,7 @@ from runtime.profile.kin import (
     waiter_of,
 )
 from runtime.profile.rings import components, upstream
-from runtime.profile.roots import Snapshot, signal_handlers
+from runtime.profile.roots import Roots, signal_handlers
 
 _BATCH: Final = 20_000
 """Objects whose references are asked for at once."""
@@ -67,7 +67,7 @@ class Ring(NamedTuple):
     behind: tuple[int, ...]
 
 
-class Verdict(NamedTuple):
+class Marked(NamedTuple):
     """What the mark found: how many objects there were, how many were marked, and the rings."""
 
     objects: int
@@ -79,7 +79,7 @@ class Verdict(NamedTuple):
 class Mark:
     """One mark; `run` is all of it."""
 
-    def __init__(self, heap: list[Any], snapshot: Snapshot) -> None:
+    def __init__(self, heap: list[Any], snapshot: Roots) -> None:
         self.heap, self.snapshot = heap, snapshot
         self.kinds = Kinds()
         self.own = {*snapshot.own(), id(heap)}
@@ -121,9 +121,9 @@ class Mark:
 
     # --- all of it ------------------------------------------------------------------------------------------------
 
-    def run(self) -> Verdict:
+    def run(self) -> Marked:
         if not self.blocked:
-            return Verdict(len(self.heap), 0, 0, [])
+            return Marked(len(self.heap), 0, 0, [])
         self._find_owners()
         self._take_roots()
         self._settle()
@@ -134,7 +134,7 @@ class Mark:
             unmarked = self._unmarked(left)
             self._suspect(unmarked)
             rings = self._rings(left, unmarked)
-        return Verdict(len(self.heap), marked, blocked, rings)
+        return Marked(len(self.heap), marked, blocked, rings)
 
     def _take_roots(self) -> None:
         kinds = self.kinds
@@ -293,7 +293,7 @@ class Mark:
         for one in seeds:
             self.why = f"something unseen (an extension, or a call that runs) refers to a {type(one).__name__}"
             self._take([one])
-            if callable(one):
+            if callable(one) and self.kinds[type(one)] != WEAK:
                 self.armed.append(one)
             self._settle()
 

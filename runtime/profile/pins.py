@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 
-class Pins(NamedTuple):
+class Pinned(NamedTuple):
     """What a part says.
 
     Attributes:
@@ -25,7 +25,7 @@ class Pins(NamedTuple):
 
 
 # global: of this process, as its tasks are
-PINS: Final[list[Callable[[], Pins]]] = []
+PINS: Final[list[Callable[[], Pinned]]] = []
 """Called by the thread that looks, right before it forks; what raises says nothing."""
 EVIDENCE: Final[list[Callable[[], Iterable[tuple[str, str, str]]]]] = []
 """Things that nothing can move or release any more, for whose proof no mark is needed: kind, name, why. What is said
@@ -41,7 +41,7 @@ def evidence_now() -> set[tuple[str, str, str]]:
     return found
 
 
-def pins_now() -> list[Pins]:
+def pins_now() -> list[Pinned]:
     """What all of them say."""
     found = []
     for say in tuple(PINS):
@@ -52,6 +52,6 @@ def pins_now() -> list[Pins]:
     return found
 
 
-def of_attempts(running: Mapping[int, Any]) -> Pins:
+def of_attempts(running: Mapping[int, Any]) -> Pinned:
     """Of the attempts that run in this worker: a limit on the time of one ends it."""
-    return Pins((running,), tuple(one.task for one in tuple(running.values()) if one.deadline_ns is not None))
+    return Pinned((running,), tuple(one.task for one in tuple(running.values()) if one.deadline_ns is not None))

@@ -37,11 +37,11 @@ import orjson
 
 from runtime.profile.apart import Apart, child_of, room_for_child
 from runtime.profile.kin import chain_of, code_of, stack_of, waiter_of
-from runtime.profile.mark import Mark, Ring, Verdict
+from runtime.profile.mark import Mark, Marked, Ring
 from runtime.profile.model import Frame
-from runtime.profile.pins import Pins, evidence_now, pins_now
+from runtime.profile.pins import Pinned, evidence_now, pins_now
 from runtime.profile.presence import Request
-from runtime.profile.roots import Snapshot, snapshot, tasks_there
+from runtime.profile.roots import Roots, snapshot, tasks_there
 from runtime.profile.support import lacking
 
 LEAK: Final = "leak"
@@ -106,7 +106,7 @@ class _Seen(NamedTuple):
     """One mark, with what it speaks of."""
 
     tasks: list[Any]
-    verdict: Verdict
+    verdict: Marked
     pause_ns: int
     child_ns: int
 
@@ -140,13 +140,13 @@ def examine(
     cut = tuple(cut)
     deadline = time.monotonic() + timeout
     try:
-        first = _look(roots_extra, [*pins_now(), Pins(cut)], deadline)
+        first = _look(roots_extra, [*pins_now(), Pinned(cut)], deadline)
         if not first.verdict.rings:
             return _proof(first, [])
         known, times = _known(first), first[2:]
         del first  # it refers to tasks, which must not count
         time.sleep(confirm_s)
-        second = _look(roots_extra, [*pins_now(), Pins((*cut, known))], deadline)
+        second = _look(roots_extra, [*pins_now(), Pinned((*cut, known))], deadline)
     except (OSError, TimeoutError, AttributeError) as failed:
         return Proof([], [f"no proof: {failed}"])
     return _proof(second, _confirmed(known, second), *times)
@@ -229,11 +229,11 @@ def _weakly(thing: Any) -> Any:
 # --- one mark ---------------------------------------------------------------------------------------------------------
 
 
-def _look(roots_extra: Iterable[Any], pins: list[Pins], deadline: float) -> _Seen:
+def _look(roots_extra: Iterable[Any], pins: list[Pinned], deadline: float) -> _Seen:
     """Mark in a forked child. Raises OSError, TimeoutError."""
     tasks = tasks_there()
     if not any(waiter_of(task) is not None for task in tasks):
-        return _Seen(tasks, Verdict(0, 0, 0, []), 0, 0)
+        return _Seen(tasks, Marked(0, 0, 0, []), 0, 0)
     with one_at_a_time(deadline):
         room_for_child()
         roots = list(roots_extra)
@@ -268,17 +268,17 @@ def _no_warning() -> None:
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=wanted)
 
 
-def _marked(taken: Snapshot, heap: list[Any]) -> bytes:
+def _marked(taken: Roots, heap: list[Any]) -> bytes:
     """In the child."""
     begun_ns = time.monotonic_ns()
     verdict = Mark(heap, taken).run()
     return orjson.dumps([*verdict[:3], [[*ring] for ring in verdict.rings], time.monotonic_ns() - begun_ns])
 
 
-def _verdict(child: Apart, deadline: float) -> tuple[Verdict, int]:
+def _verdict(child: Apart, deadline: float) -> tuple[Marked, int]:
     objects, marked, blocked, rings, child_ns = orjson.loads(child.answer(deadline))
     made = [Ring(tuple(tasks), why, tuple(behind)) for tasks, why, behind in rings]
-    return Verdict(objects, marked, blocked, made), child_ns
+    return Marked(objects, marked, blocked, made), child_ns
 
 
 @contextmanager

@@ -4,7 +4,7 @@ threads of this process are at.
 In a forked child the other threads' frames are gone, and while a frame runs the collector does not look into it. So
 the local variables of all frames are taken here, by the thread that forks, right before it does.
 
-`Snapshot.own` are the containers of this module: they must not count as something that refers to a task.
+`Roots.own` are the containers of this module: they must not count as something that refers to a task.
 Known limits: what a running frame has on its evaluation stack and in no variable (an argument of a C function that it
     calls) cannot be seen. What hangs on it shows as a reference that nobody accounts for, see `mark`.
 """
@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
-from runtime.profile.pins import Pins
+from runtime.profile.pins import Pinned
 
 _OPTIMIZED: Final = 0x1
 """Of `co_flags`: local variables are no dictionary; 3.11 and 3.12 make one of them when somebody looks."""
@@ -32,7 +32,7 @@ _LOOPS: Final = os.path.dirname(asyncio.__file__)
 _FRAMES_MAX: Final = 10_000
 
 
-class Place(NamedTuple):
+class RunningFrame(NamedTuple):
     """A frame that runs. `observes` is one of the thread that asks, or of an event loop's own code: what it has at hand
     says nothing about who will release it."""
 
@@ -41,11 +41,11 @@ class Place(NamedTuple):
     observes: bool
 
 
-class Snapshot(NamedTuple):
+class Roots(NamedTuple):
     """All that is handed to the mark. Lists, whose identities are in `own`."""
 
     tasks: list[Any]
-    places: list[Place]
+    places: list[RunningFrame]
     roots: list[Any]
     cut: list[Any]
     alive: list[Any]
@@ -79,11 +79,11 @@ def _lists_of_tasks() -> list[Any]:
     return found
 
 
-def places_there(running: list[int]) -> list[Place]:
+def places_there(running: list[int]) -> list[RunningFrame]:
     """The local variables of all frames of all threads. Python 3.13 has a view of them; before, looking makes a
     dictionary that the frame keeps, and with it what was in it: it is emptied again, unless user code has it, too."""
     me = threading.get_ident()
-    places: list[Place] = []
+    places: list[RunningFrame] = []
     for ident, top in sys._current_frames().items():
         frame: FrameType | None = top
         for _ in range(_FRAMES_MAX):
@@ -93,7 +93,7 @@ def places_there(running: list[int]) -> list[Place]:
             code = frame.f_code
             if code.co_filename not in _OWN_FILES:
                 observes = ident == me or code.co_filename.startswith(_LOOPS)
-                places.append(Place(code.co_qualname, _values(frame, code), observes))
+                places.append(RunningFrame(code.co_qualname, _values(frame, code), observes))
             frame = frame.f_back
     del top, frame  # one of them is this function's own: a ring that would keep all of it
     return places
@@ -109,7 +109,7 @@ def _values(frame: FrameType, code: CodeType) -> Any:
     return values
 
 
-def snapshot(roots_extra: Iterable[Any], pins: Iterable[Pins], tasks: list[Any]) -> Snapshot:
+def snapshot(roots_extra: Iterable[Any], pins: Iterable[Pinned], tasks: list[Any]) -> Roots:
     """Take it. What this thread runs in `runtime.profile.proof` is left out."""
     roots: list[Any] = [sys.modules, sys.modules["builtins"], *threading.enumerate(), *roots_extra]
     roots += {id(loop): loop for loop in map(_loop_of, tasks) if loop is not None}.values()
@@ -119,7 +119,7 @@ def snapshot(roots_extra: Iterable[Any], pins: Iterable[Pins], tasks: list[Any])
         cut += pin.cut
         alive += pin.alive
     running: list[int] = []
-    return Snapshot(tasks, places_there(running), roots, cut, alive, running)
+    return Roots(tasks, places_there(running), roots, cut, alive, running)
 
 
 def signal_handlers() -> list[Any]:

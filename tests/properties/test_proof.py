@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from runtime.profile.kin import waiter_of
 from runtime.profile.mark import Mark
-from runtime.profile.roots import Snapshot, tasks_there
+from runtime.profile.roots import Roots, tasks_there
 
 MOST = 6
 
@@ -116,7 +116,7 @@ def marked(graph: Graph) -> tuple[set[int], set[int]]:
     try:
         assert all(waiter_of(task) is not None for task in built.tasks)
         gc.collect()
-        taken = Snapshot(built.tasks, [], [*built.living, *armed], [], [], [])
+        taken = Roots(built.tasks, [], [*built.living, *armed], [], [], [])
         own = {id(built), id(old), id(before), id(built.living), id(built.unseen), id(built.tasks)}
         heap = [one for one in gc.get_objects() if id(one) not in before and id(one) not in own]
         mark = Mark(heap, taken)

@@ -193,7 +193,7 @@ def test_a_deadlock_is_a_leak_for_the_command_line_and_a_cycle_in_the_tree(
         capsys.readouterr()
         tree = until(lambda: (main(["tree", state]), capsys.readouterr().out)[1], "a tree")
         assert tree.startswith("cycle of 2: part ")
-        assert main(["leaks", state, "-d", "1.5", "--prove", "--fail-on", "leak", "--json"]) == ProfileExit.LEAK
+        assert main(["leaks", state, "-d", "5", "--prove", "--fail-on", "leak", "--json"]) == ProfileExit.LEAK
         found = [one for one in orjson.loads(capsys.readouterr().out)["findings"] if one["grade"] == "leak"]
         assert any(one["kind"] == "task" and one["site"][-1]["name"].startswith("deadlock") for one in found)
         rt.close(drain=False)

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,9 +18,9 @@ from typing import Any, NoReturn
 import orjson
 import pytest
 
-from runtime.profile import apart, pins, proof
+from runtime.profile import apart, pins, proof, support
 from runtime.profile.kin import stack_of
-from runtime.profile.pins import Pins
+from runtime.profile.pins import Pinned
 from runtime.profile.proof import LEAK, SUSPECT, Proof, examine
 
 pytestmark = pytest.mark.slow
@@ -120,7 +121,9 @@ def test_what_a_living_coroutine_names_is_a_suspect() -> None:
     """A watchdog has the task in a variable, to cancel it: that is an end that a registry does not give."""
 
     async def watchdog(task: asyncio.Task[None]) -> None:
-        await asyncio.sleep(3600)
+        done = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(3600, done.set_result, None)
+        await done
         task.cancel()
 
     async def watched() -> None:
@@ -145,11 +148,11 @@ def test_registries_are_cut_and_what_ends_by_itself_is_alive(monkeypatch: pytest
     registry.clear()
     assert [row.grade for row in look(known, cut=[registry]).findings] == [LEAK]
     assert look(known, cut=[registry], roots_extra=registry.values()).findings == []
-    pins.PINS.append(lambda: Pins((registry,)))
+    pins.PINS.append(lambda: Pinned((registry,)))
     assert [row.grade for row in look(known).findings] == [LEAK]
-    pins.PINS.append(lambda: Pins((), tuple(PINNED)))
+    pins.PINS.append(lambda: Pinned((), tuple(PINNED)))
     assert look(known).findings == []
-    pins.PINS.append(lambda: Pins(1 // 0))
+    pins.PINS.append(lambda: Pinned(1 // 0))
     assert look(known).notes == []
     registry.clear()
 
@@ -288,8 +291,6 @@ def test_one_at_a_time_on_a_host() -> None:
 
 
 def test_a_python_that_shows_less_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    from runtime.profile import support
-
     assert support.lacking() == ()
     monkeypatch.setattr(support, "waiter_of", lambda task: None)
     assert support._shows_waits() == "a task does not show what it waits for (_fut_waiter)"
@@ -321,7 +322,8 @@ def test_a_thread_at_work_is_alive_and_so_is_what_it_will_wake() -> None:
     def wakes(future: Any) -> None:
         entered.set()
         hold.wait()
-        future.get_loop().call_soon_threadsafe(lambda: None)
+        with suppress(RuntimeError):  # the loop is closed
+            future.get_loop().call_soon_threadsafe(lambda: None)
 
     async def waits() -> None:
         future = asyncio.get_running_loop().create_future()
