@@ -5,7 +5,7 @@ rate is the share of bad ones divided by that. A rate of 1 uses the budget up ex
 above `Slo.burn` over a fast and a slow window at the same time: the slow one tells it from a moment, the fast one ends
 it when it is over (Site Reliability Workbook, chapter 5, "multiwindow, multi-burn-rate alerts").
 
-Pure: times and counts come in, an answer comes out. Only `Meter`, which counts, has a lock.
+Pure: times and counts come in, an answer comes out. Only `SloMeter`, which counts, has a lock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEEN_MIN: Final = 10
 _POINTS_MAX: Final = 4_096
 
 
-class Meter:
+class SloMeter:
     """Counts good and bad ones, from any thread.
 
     Args:
@@ -54,7 +54,7 @@ class Slo:
 
     Args:
         name: Names it, and its bundles.
-        measure: Gives (all, bad), counted from any beginning: a `Meter`, or a function of one's own.
+        measure: Gives (all, bad), counted from any beginning: a `SloMeter`, or a function of one's own.
         target: Share of good ones, above 0 and below 1.
         fast: Seconds of the fast window.
         slow: Seconds of the slow one.

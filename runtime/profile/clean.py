@@ -29,11 +29,11 @@ from actors.protocol.profile_errors import LeaksFound
 from runtime.profile.control import ask
 from runtime.profile.detectors import BooksLook, Seen
 from runtime.profile.events import EventHooks
-from runtime.profile.grading import LEAK, Facts, Finding, Signature, Slope, order, place
+from runtime.profile.grading import LEAK, Facts, Finding, Signature, Trend, order, place
 from runtime.profile.kinds import ASK, LEASE, MESSAGE, RUN, TASK
 from runtime.profile.leaks import finding_of
 from runtime.profile.ledger import LEDGER
-from runtime.profile.machine import MachineLook, known_things
+from runtime.profile.machine import ProcessThings, known_things
 from runtime.profile.model import Labels, Process
 from runtime.profile.presence import Request
 from runtime.profile.snapshot import all_tasks
@@ -44,7 +44,7 @@ _MOST_S: Final = 0.1
 _NAMED_MAX: Final = 50
 DRAINS: Final = (RUN, LEASE, MESSAGE, ASK)
 """Kinds that are counted where they are kept, and are 0 when all is done."""
-_NO_FACTS: Final = Facts(False, False, False, False, Slope(0.0, 0.0, 0.0))
+_NO_FACTS: Final = Facts(False, False, False, False, Trend(0.0, 0.0, 0.0))
 
 Ignore = str | Callable[[Finding], bool]
 """What is no leak: a kind, the name of a function that created it or in which it waits, at any depth, or whatever says
@@ -98,7 +98,7 @@ class _Look:
     def __init__(self, baseline: Baseline | None, ignore: Iterable[Ignore]) -> None:
         self._baseline, self._ignore = baseline, tuple(ignore)
         self._books = BooksLook(keeps=None if baseline is None else baseline.keeps)
-        self._machine = None if baseline is None else MachineLook(known=baseline.things)
+        self._machine = None if baseline is None else ProcessThings(known=baseline.things)
 
     def left(self) -> list[Finding]:
         """What is there, the most first."""

@@ -32,7 +32,7 @@ _SAID: Final = {
 _CORO: Final = re.compile(r"name='([^']*)' coro=<(\S+?)\(\).*? at ([^>]*?):(\d+)>")
 
 
-class Event(tuple[str, str, tuple[Frame, ...]]):
+class NotedEvent(tuple[str, str, tuple[Frame, ...]]):
     """Kind, name, and where the coroutine is defined or stands."""
 
     __slots__ = ()
@@ -47,18 +47,21 @@ class EventHooks(logging.Handler):
 
     def __init__(self, enter: bool = False) -> None:
         super().__init__(logging.ERROR)
-        self.events: list[Event] = []
+        self.events: list[NotedEvent] = []
         self._enter = enter
         self._before: Callable[[Any], None] | None = None
         self.unawaited_seen = False
 
-    def install(self) -> None:
-        """From now on."""
-        self._before = getattr(warnings, _HOOK, None)
-        if self._before is not None:
+    def install(self, *, loops: bool = True) -> None:
+        """From now on. `loops`: what loops say, too; a worker's own loop enters that itself."""
+        before = getattr(warnings, _HOOK, None)
+        other = getattr(before, "__self__", None)
+        if before is not None and not (self._enter and isinstance(other, EventHooks) and other._enter):
+            self._before = before
             setattr(warnings, _HOOK, self._unawaited)
             self.unawaited_seen = True
-        logging.getLogger("asyncio").addHandler(self)
+        if loops:
+            logging.getLogger("asyncio").addHandler(self)
 
     def remove(self) -> None:
         """No more. Again is harmless; a hook that somebody put before this one stays, and passes on."""
@@ -91,4 +94,4 @@ class EventHooks(logging.Handler):
 
     def _note(self, kind: str, name: str, frame: Frame) -> None:
         if len(self.events) < KEPT_MAX:
-            self.events.append(Event((kind, name, (frame,))))
+            self.events.append(NotedEvent((kind, name, (frame,))))

@@ -69,7 +69,7 @@ class Window(NamedTuple):
     head_ns: int = 0
 
 
-class Slope(NamedTuple):
+class Trend(NamedTuple):
     """Of values by time, and where it lies with 95 %."""
 
     value: float
@@ -84,7 +84,7 @@ class Facts(NamedTuple):
     stays: bool
     many: bool
     old: bool
-    slope: Slope
+    slope: Trend
 
     def said(self) -> str:
         """For people."""
@@ -201,7 +201,7 @@ class Series:
         """What speaks for a leak."""
         windows = list(self.windows)
         if not windows:
-            return Facts(False, False, False, False, Slope(0.0, -math.inf, math.inf))
+            return Facts(False, False, False, False, Trend(0.0, -math.inf, math.inf))
         last = windows[-1]
         enough = len(windows) >= WINDOWS_MIN
         seconds = [(window.at_ns - windows[0].at_ns) / 1e9 for window in windows]
@@ -215,7 +215,7 @@ class Series:
         return Facts(enough and slope.low > 0, stays, many, old, slope)
 
 
-def theil_sen(times: Sequence[float], values: Sequence[float]) -> Slope:
+def theil_sen(times: Sequence[float], values: Sequence[float]) -> Trend:
     """The median of the slopes between all pairs, and its interval (95 %).
 
     Args:
@@ -229,14 +229,14 @@ def theil_sen(times: Sequence[float], values: Sequence[float]) -> Slope:
         if times[j] != times[i]
     )
     if not slopes:
-        return Slope(0.0, -math.inf, math.inf)
+        return Trend(0.0, -math.inf, math.inf)
     pairs, middle = len(slopes), len(slopes) // 2
     value = slopes[middle] if pairs % 2 else (slopes[middle - 1] + slopes[middle]) / 2
     n = len(times)
     variance = (n * (n - 1) * (2 * n + 5) - _ties(times) - _ties(values)) / 18
     width = _Z_95 * math.sqrt(max(0.0, variance))
     first, last = math.floor((pairs - width) / 2) - 1, math.ceil((pairs + width) / 2)
-    return Slope(value, slopes[first] if first >= 0 else -math.inf, slopes[last] if last < pairs else math.inf)
+    return Trend(value, slopes[first] if first >= 0 else -math.inf, slopes[last] if last < pairs else math.inf)
 
 
 def _ties(values: Sequence[float]) -> int:

@@ -38,7 +38,7 @@ from runtime.profile.grading import (
 )
 from runtime.profile.kinds import BOOKS, TASK
 from runtime.profile.ledger import LEDGER
-from runtime.profile.machine import MachineLook
+from runtime.profile.machine import ProcessThings
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.presence import Request
 
@@ -96,7 +96,7 @@ class Investigation:
         ttl: Seconds, in place of what the kinds say.
         kinds: Of interest; None: all.
         keeps: Says of labels and birth (monotonic ns) whether a thing is of interest.
-        machine: Whether threads, children and descriptors are looked at, too; a `MachineLook` to look with.
+        machine: Whether threads, children and descriptors are looked at, too; a `ProcessThings` to look with.
     """
 
     def __init__(
@@ -106,12 +106,12 @@ class Investigation:
         ttl: float | None = None,
         kinds: Iterable[str] | None = None,
         keeps: Callable[[Labels, int], bool] | None = None,
-        machine: bool | MachineLook = True,
+        machine: bool | ProcessThings = True,
     ) -> None:
         ttl_ns = None if ttl is None else int(ttl * 1e9)
         self._process, self._kinds = process, None if kinds is None else frozenset(kinds)
         self._books = BooksLook(process, ttl_ns, keeps)
-        self._machine = MachineLook(process, ttl_ns, keeps) if machine is True else machine or None
+        self._machine = ProcessThings(process, ttl_ns, keeps) if machine is True else machine or None
         self._groups: dict[Signature, _Group] = {}
         self._gauged: dict[str, Series] = {}
         self._proved: dict[int, ProvedTask] = {}

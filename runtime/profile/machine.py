@@ -14,7 +14,7 @@ A connection that waits in a pool is closed by its server now and then, and the 
 in CLOSE_WAIT are none of interest, nor a few pipes that a process was born with. How many are is the budget of
 "descriptor" (`LEDGER.register_kind`), 16 by itself.
 
-Concurrency: any thread; one at a time for each `MachineLook`.
+Concurrency: any thread; one at a time for each `ProcessThings`.
 Known limits: without a /proc only threads are seen. Of a descriptor nobody knows since when it is open: its time counts
 from the first look.
 """
@@ -52,7 +52,7 @@ _NUMBERS: Final = re.compile(r"\d+")
 _POOL_FILES: Final = ("/threading.py", "/concurrent/futures/thread.py")
 
 
-class MachineLook:
+class ProcessThings:
     """Looks at this process, again and again.
 
     Args:
@@ -106,7 +106,7 @@ Thing = tuple[str, Any, tuple[Frame, ...], tuple[Frame, ...], str, int, str]
 
 def known_things() -> frozenset[tuple[str, Any]]:
     """What is there now, to be left out later."""
-    return frozenset((kind, name) for kind, name, *_ in MachineLook()._things())
+    return frozenset((kind, name) for kind, name, *_ in ProcessThings()._things())
 
 
 # --- threads ----------------------------------------------------------------------------------------------------------

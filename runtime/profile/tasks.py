@@ -22,6 +22,7 @@ from functools import partial
 from types import CodeType
 from typing import Any, Final
 
+from runtime.profile.events import EventHooks
 from runtime.profile.kinds import DESTROYED, GENERATOR, TASK, UNREAD
 from runtime.profile.ledger import LEDGER
 
@@ -46,6 +47,7 @@ class LoopBooks:
         self._loop.set_task_factory(self._made)  # type: ignore[arg-type]  # the stubs ask for a generic callable
         self._before = self._loop.get_exception_handler()
         self._loop.set_exception_handler(self._told)
+        EventHooks(enter=True).install(loops=False)
         LEDGER.audit(TASK, partial(_sweep_and_count, TASK))
 
     def begin_run(self) -> None:

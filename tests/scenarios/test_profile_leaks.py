@@ -60,6 +60,15 @@ def test_handlers_that_nobody_wakes_are_proved(state_dir: Path, tmp_path: Path) 
         rt.close(drain=False)
 
 
+def test_an_await_that_was_forgotten_is_found(state_dir: Path) -> None:
+    """Acceptance test 1: the event is the proof."""
+    with Runtime(state_dir, node_types=[IO]) as rt:
+        rt.submit(handlers.forget_an_await).result(timeout=PATIENCE_S)
+        (found,) = survey(state_dir, seconds=0.0, prove=False, min_grade=LEAK, timeout=PATIENCE_S).findings
+        assert (found.kind, found.count, found.proved) == ("unawaited", 1, True)
+        assert found.site[-1][1:] == line_of(handlers.waits)
+
+
 def looked_at_while(rt: Runtime, plant: Callable[[], Any]) -> list[Finding]:
     """What a survey of some seconds finds while something is planted again and again."""
     reports: list[Report] = []

@@ -14,7 +14,7 @@ import pytest
 from runtime import NodeType, Runtime
 from runtime.host import kernel
 from runtime.profile.bundle import Evidence
-from runtime.profile.burn import Meter, Slo
+from runtime.profile.burn import Slo, SloMeter
 from runtime.profile.model import LIVE, Profile
 from runtime.profile.watch import Bounds, Watching
 from tests.scenarios import handlers
@@ -26,7 +26,7 @@ PATIENCE_S = 120.0
 
 def test_a_slow_node_type_burns_its_budget_and_leaves_evidence(state_dir: Path, tmp_path: Path) -> None:
     """Slow is what takes longer than the limit of the meter, which here is any time at all: no clock decides."""
-    meter = Meter(within=0.0)
+    meter = SloMeter(within=0.0)
     slo = Slo("orders", meter, target=0.9, fast=1.0, slow=2.0, burn=5.0)
     bounds = Bounds(silence=PATIENCE_S)
     with (

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.errors import ConfigurationError
-from runtime.profile.burn import Burning, Meter, Slo
+from runtime.profile.burn import Burning, Slo, SloMeter
 
 S = 1_000_000_000
 
@@ -57,7 +57,7 @@ def test_rates_are_never_beyond_what_is_possible(bad: list[int]) -> None:
 
 
 def test_a_meter_counts_what_took_too_long() -> None:
-    meter = Meter(within=0.5)
+    meter = SloMeter(within=0.5)
     meter.add(0.1)
     meter.add(0.6)
     meter.add(0.1, ok=False)

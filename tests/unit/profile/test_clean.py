@@ -71,7 +71,7 @@ def test_what_is_about_to_end_gets_a_moment(made: Garden) -> None:
 
 def test_a_coroutine_may_wait_while_its_loop_goes_on(made: Garden) -> None:
     async def run() -> None:
-        tasks = [asyncio.create_task(asyncio.sleep(0.02)) for _ in range(3)]
+        tasks = [asyncio.create_task(asyncio.sleep(0.02)) for _ in range(3)]  # sleep: it ends while it is looked
         await await_clean(LONG_S)
         assert all(task.done() for task in tasks)
 

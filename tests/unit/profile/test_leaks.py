@@ -13,7 +13,7 @@ from runtime.host import kernel
 from runtime.profile.grading import LEAK, SUSPECT
 from runtime.profile.leaks import Investigation, ProvedTask
 from runtime.profile.ledger import KIND_BITS, LEDGER
-from runtime.profile.machine import MachineLook, known_things
+from runtime.profile.machine import ProcessThings, known_things
 from runtime.profile.model import Process
 from tests.unit.profile import leak_seeds
 from tests.unit.profile.leak_seeds import DECOYS, LOOPS, SEEDS, Garden, Row, garden
@@ -37,7 +37,7 @@ def test_each_row_is_found_and_nothing_else(row: Row, loop: str) -> None:
     known = known_things()
     with garden(loop) as made:
         known |= known_things()
-        inquiry = Investigation(HERE, ttl=TTL_S, machine=MachineLook(HERE, int(TTL_S * S), known=known))
+        inquiry = Investigation(HERE, ttl=TTL_S, machine=ProcessThings(HERE, int(TTL_S * S), known=known))
         begun_ns = LEDGER.born_ns + 3600 * S
         for second in range(PROVED_S if row.proved else GROWN_S):
             made.run(row.plant)
@@ -66,7 +66,7 @@ def test_healthy_waits_are_no_leaks(loop: str) -> None:
     """Acceptance test 3."""
     known = known_things()
     with garden(loop) as made:
-        inquiry = Investigation(HERE, machine=MachineLook(HERE, known=known))
+        inquiry = Investigation(HERE, machine=ProcessThings(HERE, known=known))
         begun_ns = LEDGER.born_ns + 3600 * S
         for decoy in DECOYS:
             made.run(decoy)
@@ -84,7 +84,7 @@ def test_a_pipe_without_another_end_is_a_leak_unless_it_is_inherited() -> None:
     try:
         inherited = os.dup2(mine, 200, inheritable=True)
         try:
-            look = MachineLook(HERE, known=known)
+            look = ProcessThings(HERE, known=known)
             assert not [one for one in look.seen() if one.proof], "it may be about to be closed"
             (found,) = [one for one in look.seen() if one.proof]
             assert found.key.startswith(f"{mine} -> pipe:")

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.profile.burn import Meter, Slo
+from runtime.profile.burn import Slo, SloMeter
 from runtime.profile.ledger import Count
 from runtime.profile.model import CPU, Frame, Process, Profile, Sample
 from runtime.profile.page import PageReader, ProcessRow
@@ -77,7 +77,7 @@ def test_what_grows_while_its_oldest_stays_is_told(rows: Rows) -> None:
     watch = Watch("state")
     found = []
     for second in range(0, 120, 10):
-        rows.show(checkout=(100 + second, 900 * S), lock=(100 + second, (900 + second) * S))
+        rows.show(checkout=(10 + second, 900 * S), lock=(10 + second, (900 + second) * S))
         found += look(watch, rows, second)
     assert [one.trigger for one in found] == ["slope-checkout-worker-http"], "of the other the head is taken"
     assert found[0].value == pytest.approx(60.0)
@@ -102,7 +102,7 @@ def test_a_profiler_that_costs_too_much_is_told(rows: Rows) -> None:
 
 
 def test_a_burning_objective_is_told_without_a_process(rows: Rows) -> None:
-    meter = Meter(within=0.1)
+    meter = SloMeter(within=0.1)
     watch = Watch("state", slos=[Slo("orders", meter, fast=2.0, slow=5.0)])
     found = []
     for second in range(10):
