@@ -2,10 +2,11 @@
 
 Reading order: `model` (what a profile is), `kinds` and `ledger` (what can leak, and the books of one process), `page`,
 `presence` and `control` (what all processes show, and how they are asked); then `labels` (on whose account code runs),
-`ticks` and `waits` (what it computes and waits for), `sampler` (both as profiles); `proof` with `roots`, `mark` and
-`apart` (which tasks can never go on); `capture` (one picture of all processes), `graph` (who waits for whom), `formats/` (profiles as files and pages), `diff` (what changed between two),
-`convert` (files turned into others); `grading`, `detectors`, `machine`, `leaks` and `clean` (what leaks), `burn`,
-`watch` and `bundle` (who looks when nobody does); `inside` (`rt.profile`), `cli/` and `web` (who may see all that).
+`ticks` and `waits` (what it computes and waits for), `sampler` (both as profiles); `capture` (one picture of all
+processes), `graph` (who waits for whom), `formats/` (profiles as files and pages), `diff` (what changed between two),
+`convert` (files turned into others); `grading`, `detectors`, `machine`, `leaks`, `clean` and `proof` with `roots`, `mark`
+and `apart` (what leaks), `burn`, `watch` and `bundle` (who looks when nobody does); `inside` (`rt.profile`), `cli/` and
+`web` (who may see all that).
 
     from runtime import profile
     profile.cpu("state/", 10)        profile.leaks("state/")        with profile.labels(order="42"): ...
@@ -22,7 +23,8 @@ _FACE: Final = {
     "labels": "labels:labels",
     "assert_clean": "clean",
     "await_clean": "clean",
-    **dict.fromkeys(("Watching", "Slo", "Meter"), "watch"),
+    **dict.fromkeys(("Watching", "Slo"), "watch"),
+    "SloMeter": "burn",
     "Profile": "model",
     "ProfileServer": "web",
     "LEDGER": "ledger",

@@ -22,6 +22,7 @@ from runtime.host import kernel
 from runtime.profile import capture
 from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit
+from runtime.profile.cli.doctor import py_spy
 from runtime.profile.formats import pprof
 from runtime.profile.model import CPU, Profile
 from runtime.profile.web import ProfileServer
@@ -179,3 +180,40 @@ def test_an_event_loop_goes_on_while_it_records(state_dir: Path) -> None:
             return tasks
 
     assert {"face", "engine"} <= titles(asyncio.run(run()))
+
+
+def test_a_deadlock_is_a_cycle_in_the_tree_and_a_finding_for_the_command_line(
+    state_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, state = tmp_path / "runs", str(state_dir)
+    with Runtime(state_dir, node_types=[NodeType("io", workers=1, mode="asyncio")]) as rt:
+        assert main(["leaks", state, "-d", "0.2", "--fail-on", "leak"]) == ProfileExit.OK
+        rt.submit(handlers.deadlock, str(path))
+        await_lines(path, 1)
+        capsys.readouterr()
+        tree = until(lambda: (main(["tree", state]), capsys.readouterr().out)[1], "a tree")
+        assert tree.startswith("cycle of 2: part ")
+        assert main(["leaks", state, "-d", "4", "--prove", "--fail-on", "info", "--json"]) != ProfileExit.OK
+        found = orjson.loads(capsys.readouterr().out)["findings"]
+        assert any(one["kind"] == "task" and one["site"][-1]["name"].startswith("deadlock") for one in found)
+        rt.close(drain=False)
+
+
+def test_the_real_py_spy_is_run_on_all_processes(
+    state_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if py_spy() is None:
+        pytest.skip("py-spy is not installed")
+    path, gate, out = tmp_path / "runs", tmp_path / "gate", tmp_path / "spy.folded"
+    with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)]) as rt:
+        handle = rt.submit(handlers.compute, str(path), str(gate))
+        await_lines(path, 1)
+        code = main(["py-spy", str(state_dir), "-d", "2", "-o", str(out)])
+        gate.touch()
+        handle.result(timeout=PATIENCE_S)
+    said = capsys.readouterr()
+    if code == ProfileExit.ENVIRONMENT and "could not look" in said.err:
+        pytest.skip(f"ptrace is denied: {said.err.splitlines()[0]}")
+    assert code == ProfileExit.OK, said.err
+    assert "compute (" in out.read_text()
+    assert "worker 1 [cpu]" in said.out

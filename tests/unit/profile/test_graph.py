@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.profile.cli.tree import tree_lines
-from runtime.profile.graph import WORKER, WaitEdge, Graph, WaitNode, components
+from runtime.profile.graph import WORKER, Graph, WaitEdge, WaitNode, components
 
 
 def node(ident: str, kind: str = "task", state: str = "waiting", awaits: str = "") -> WaitNode:

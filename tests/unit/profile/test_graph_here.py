@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.profile.graph import WaitEdge, Graph, WaitNode
+from runtime.profile.graph import Graph, WaitEdge, WaitNode
 from runtime.profile.graph_here import here
 
 Way = Callable[["asyncio.Task[None]", "asyncio.Task[None]"], Awaitable[Any]]
@@ -26,7 +26,7 @@ async def group(one: asyncio.Task[None], other: asyncio.Task[None]) -> None:
 
 
 WAYS: dict[str, Way] = {
-    "gather": lambda one, other: asyncio.gather(one, other),
+    "gather": asyncio.gather,
     "gather of gathers": lambda one, other: asyncio.gather(asyncio.gather(one), asyncio.gather(other)),
     "wait": lambda one, other: asyncio.wait([one, other]),
     "wait_for": lambda one, other: asyncio.wait_for(asyncio.gather(one, other), 60),

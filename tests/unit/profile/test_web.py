@@ -15,7 +15,7 @@ import pytest
 
 from actors.protocol.errors import CallerError, EnvironmentFault
 from runtime.profile import web_views
-from runtime.profile.web import UNIX, WebRequest, ProfileServer, WebRefusal, Reply
+from runtime.profile.web import UNIX, ProfileServer, Reply, WebRefusal, WebRequest
 
 TOKEN = "let me in"
 
