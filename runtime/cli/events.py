@@ -16,12 +16,13 @@ from actors.event_kinds import Event
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.moments import precise_moment
 from runtime.cli.console import Console
-from runtime.cli.exits import Exit
+from runtime.cli.exits import NAME, Exit
 from runtime.event_filter import Since, filter_of
 from runtime.event_reader import EventReader
 from runtime.event_stream import EventStream
 
 CAUSE_SHOWN_CHARS: Final = 160
+_PATTERN: Final = re.compile(r"[*?\[]")
 _LSN: Final = re.compile(r"\d+\Z")
 
 
@@ -35,14 +36,32 @@ def show_events(arguments: argparse.Namespace, console: Console) -> Exit:
     wanted = filter_of(arguments.kind or None, arguments.run or None, arguments.name or None)
     since = read_since(arguments.since or ("now" if arguments.follow else "begin"))
     line: Callable[[Event], str] = event_json if arguments.json else event_line
-    left = arguments.limit
-    with EventStream(EventReader(str(arguments.state), wanted, since), follow=arguments.follow) as events:
+    left, found = arguments.limit, False
+    reader = EventReader(str(arguments.state), wanted, since)
+    begins = reader.next_lsn
+    with EventStream(reader, follow=arguments.follow) as events:
         for event in events:
+            found = True
             console.say(line(event))
             left = None if left is None else left - 1
             if left == 0:
                 break
+    if not found:
+        console.note(_nothing(arguments, begins, reader.next_lsn - 1))
     return Exit.OK
+
+
+def _nothing(arguments: argparse.Namespace, first: int, last: int) -> list[str]:
+    """Where no such event is: a run that the log let go of has none there, and an id may be mistyped."""
+    from runtime.storage.past_runs import past_of  # lazy: there is nothing else to show
+
+    lines = [
+        f"no such event in LSNs {first:,} to {last:,}" if first <= last else f"nothing is there from LSN {first:,}"
+    ]
+    for run in [run for run in arguments.run or () if not _PATTERN.search(run)]:
+        if past_of(arguments.state).scheduler_with(run) is not None:
+            lines.append(f"run {run} is in the archive only; its story: {NAME} replay {arguments.state} --run {run}")
+    return lines
 
 
 def read_since(text: str) -> Since:
