@@ -9,7 +9,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from actors.event_kinds import Event
@@ -17,6 +17,7 @@ from actors.protocol.errors import ConfigurationError
 from actors.protocol.moments import precise_moment
 from runtime.cli.console import Console
 from runtime.cli.exits import NAME, Exit
+from runtime.cli.operations_options import since as age_or_time
 from runtime.event_filter import Since, filter_of
 from runtime.event_reader import EventReader
 from runtime.event_stream import EventStream
@@ -65,7 +66,7 @@ def _nothing(arguments: argparse.Namespace, first: int, last: int) -> list[str]:
 
 
 def read_since(text: str) -> Since:
-    """An LSN, "begin", "now", or a moment as ISO 8601; without a time zone it is UTC.
+    """An LSN, "begin", "now", an age, or a moment as ISO 8601; without a time zone it is UTC.
 
     Raises:
         ConfigurationError: It is none of them.
@@ -75,12 +76,11 @@ def read_since(text: str) -> Since:
     if _LSN.match(text):
         return int(text)
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=age_or_time(text, utc=True) // 1000)
+    except argparse.ArgumentTypeError:
         raise ConfigurationError(
-            f'events: --since {text!r:.60} is no LSN, no time like 2026-11-30T12:00, not "begin" and not "now"'
+            f"events: --since {text!r:.60} is neither an LSN, an age (90m, 2h), an ISO 8601 time, nor begin or now"
         ) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def event_json(event: Event) -> str:

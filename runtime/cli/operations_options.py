@@ -145,14 +145,15 @@ def filter_in(arguments: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def since(text: str) -> int:
-    """Nanoseconds since 1970. A time without a zone is one of this machine's."""
+def since(text: str, *, utc: bool = False) -> int:
+    """Nanoseconds since 1970. A time without a zone is one of this machine's, or UTC; so are times in what is shown."""
     age = _AGE.fullmatch(text)
     try:
         if age is not None:
             when = datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
         else:
-            when = datetime.fromisoformat(text).astimezone(UTC)
+            when = datetime.fromisoformat(text)
+            when = (when.replace(tzinfo=UTC) if utc and when.tzinfo is None else when).astimezone(UTC)
         return max(0, datetime_to_ns(when))
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(

@@ -55,12 +55,12 @@ class Picture:
     schedules: dict[str, dict[str, Any]]
 
 
-def history(state_dir: str | os.PathLike[str], until: int | datetime | None = None) -> Picture:
+def history(state_dir: str | os.PathLike[str], until: int | datetime | str | None = None) -> Picture:
     """What a state folder knew at a moment; an engine may run there.
 
     Args:
         state_dir: The state folder.
-        until: An LSN, or a time with a time zone; None is now.
+        until: An LSN, a time with a time zone, or "begin" for the first moment that is kept; None is now.
 
     Returns:
         A picture: `lsn`, `at_ns`, `digest` of all of the state, `runs` by number (`run_id`, `name`, `state`, `counts`,
