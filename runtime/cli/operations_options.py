@@ -51,6 +51,10 @@ def add_operations(commands: Any) -> None:
         add_letters(add_command(commands, name, command, text, f"{NEEDS_ENGINE} {LETTERS_KEPT}"))
     forgotten = add_command(commands, "forget", _forget, "delete a finished run, also from the archive", FORGETS)
     forgotten.add_argument("run", metavar="RUN", help="its id")
+    cancel = add_command(
+        commands, "cancel", _cancel, "cancel a run, or a single task, that has not ended", NEEDS_ENGINE
+    )
+    cancel.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     rerun = add_command(commands, "rerun", _rerun, "run again what did not succeed of a run", NEEDS_ENGINE)
     rerun.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     drain = add_command(
@@ -210,6 +214,12 @@ def _forget(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.forget import forget  # lazy: each command loads what it needs
 
     return forget(arguments.state, arguments.run, console, as_json=arguments.json)
+
+
+def _cancel(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli import operations  # lazy: each command loads what it needs
+
+    return operations.cancel(arguments.state, arguments.run, console, as_json=arguments.json)
 
 
 def _rerun(arguments: argparse.Namespace, console: Console) -> Exit:
