@@ -105,7 +105,7 @@ class PayloadUnreadable(PayloadError):
     """A stored value cannot be read back: its blob file is gone or damaged, or its class cannot be imported."""
 
     code = "MS106"
-    hint = "restore the file, module or class named in the message"
+    hint = "restore the file, module or class named in the message, or define the step that it says is missing"
 
 
 class WrongBatchResult(CallerError):
@@ -142,7 +142,9 @@ class MissingNode(GraphError):
     """A call or an edge names a node that does not exist, or that belongs to another flow."""
 
     code = "MS113"
-    hint = "name a node by the id that it was given, or by its number where it was given none"
+    hint = (
+        "name a node by the id that it was given, or by its number where it was given none; `dead` lists dead letters"
+    )
 
 
 class DuplicateRun(CallerError):
