@@ -102,6 +102,11 @@ class PastRuns:
         (told,) = core.queries.answer(question, time.monotonic_ns(), time.time_ns())
         return list(told.body[1:])
 
+    def scheduler_with(self, key: str) -> Scheduler | None:
+        """One that knows the run of this id, and nothing else; None: it is not here. Raises: as `answer`."""
+        core = self._core_with(key) if self._is_there() else None
+        return None if core is None else core.scheduler
+
     def forget(self, key: str, number: int | None) -> bool:
         """Delete a run of the archive, or keep one that the log has let go of from coming there.
 

@@ -35,7 +35,6 @@ from actors.protocol.errors import (
     InternalError,
     PayloadError,
     StateFolderError,
-    UnknownRun,
 )
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import RunState
@@ -49,7 +48,7 @@ from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.recovery import read_runs
 from runtime.storage.resume import resume
-from runtime.storage.transfer_archived import ArchivedRuns
+from runtime.storage.transfer_archived import ArchivedRuns, not_in_memory
 from runtime.storage.wal import NO_SPACE, LogWriter
 
 PIECE_BYTES: Final = 3 << 20
@@ -96,7 +95,7 @@ def export_runs(
     scheduler = read_runs(path)
     past = _past(path, scheduler, keys) if archived else None
     left = [key for key in keys if past is None or key not in past.found]
-    runs = _chosen(scheduler, left) if left or not keys else []
+    runs = _chosen(path, scheduler, left) if left or not keys else []
     count = len(runs) + (0 if past is None else len(past))
     by_run = scheduler.keys.by_run()
     nodes = blobs = 0
@@ -122,7 +121,7 @@ def _past(path: str | os.PathLike[str], scheduler: Scheduler, keys: Sequence[str
     return ArchivedRuns(path, [key for key in keys if book.find(key) is None], known, everything=not keys)
 
 
-def _chosen(scheduler: Scheduler, keys: Sequence[str]) -> list[Run]:
+def _chosen(path: str | os.PathLike[str], scheduler: Scheduler, keys: Sequence[str]) -> list[Run]:
     book = scheduler.book
     if not keys:
         return [run for _, run in sorted({**book.live, **book.finished}.items())]
@@ -130,7 +129,7 @@ def _chosen(scheduler: Scheduler, keys: Sequence[str]) -> list[Run]:
     for key in keys:
         place = book.find(key)
         if place is None:
-            raise UnknownRun(f"no run {key!r} is known")
+            raise not_in_memory(path, key)
         found[place[0].no] = place[0]
     return [run for _, run in sorted(found.items())]
 
