@@ -25,6 +25,7 @@ from actors.protocol.records import LSN_FIRST, RecordType
 from actors.replay import Replay
 from actors.saved import load
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
+from runtime.storage.clocks import with_clocks
 from runtime.storage.files import DAMAGED, Files
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import list_segments, read_log, segment_heads
@@ -188,7 +189,7 @@ def _read(
     folder: StateFolder, replay: Replay, files: Files, after_lsn: int, *, salvage: bool, live: bool
 ) -> tuple[RecoveryReport, bool]:
     reader = read_log(folder.log, files, salvage=salvage, live=live, after_lsn=after_lsn)
-    for record in reader:
+    for record in with_clocks(reader, replay, folder.path, after_lsn):
         replay.fold(record)
     report = reader.report()
     if not (after_lsn or salvage):
