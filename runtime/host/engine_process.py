@@ -51,6 +51,8 @@ from runtime.storage.resume import resume
 from runtime.storage.salvage import mend_log
 from runtime.storage.wal import LogWriter
 
+LOST_NAMED_MAX: Final = 20
+"""Stretches of the log that `recovery` names, of those that salvage gave up."""
 GC_THRESHOLD: Final = (10_000, 2, 10_000)
 """Collections look at young objects only, and at few: 40,000 take 1.6 ms, the million items of a graph 100. Old ones
 are looked at once in 300 million new ones, because the engine makes no cycles: none were found after three million
@@ -197,7 +199,10 @@ def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, 
 def _summary(report: RecoveryReport, checkpoint_lsn: int) -> dict[str, Any]:
     """What the face shows of the log that was read."""
     facts = {"bytes_cut": report.bytes_cut, "records_cut": report.records_cut, "known_gaps": report.known_gaps}
-    return {**facts, "mended": bool(report.mended), "clean": report.clean, "checkpoint_lsn": checkpoint_lsn}
+    gaps = [f"{gap.segment}: LSN {gap.lsn_from} to {gap.lsn_to}" for gap in report.mended if gap.lsn_to >= gap.lsn_from]
+    lost = {"lost": [*report.lost, *gaps[:LOST_NAMED_MAX]]} if report.lost or gaps else {}
+    mended = bool(report.mended or report.lost)
+    return {**facts, "mended": mended, "clean": report.clean, "checkpoint_lsn": checkpoint_lsn, **lost}
 
 
 def _archive(folder: StateFolder, archives: bool, owes: bool) -> dict[str, Any]:

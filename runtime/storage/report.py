@@ -39,7 +39,7 @@ class RecoveryReport:
     `bytes_cut` are the bytes of the torn tail, behind the `bytes` of the last segment; `records_cut` counts whole but
     unacknowledged records among them. `gaps` lists damage skipped by salvage now, `mended` what `mend_log` replaced
     by marks, `known_gaps` counts LSNs lost to salvages up to now. `ends`: of a log in shards, where each one's file of
-    the last segment ends.
+    the last segment ends. `lost`: what salvage gave up beside the log, in words.
     """
 
     segments: tuple[SegmentInfo, ...]
@@ -52,11 +52,12 @@ class RecoveryReport:
     known_gaps: int
     mended: tuple[Gap, ...] = ()
     ends: tuple[int, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
         """Nothing cut, nothing lost."""
-        return not (self.bytes_cut or self.gaps or self.known_gaps)
+        return not (self.bytes_cut or self.gaps or self.known_gaps or self.lost)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
