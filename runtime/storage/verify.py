@@ -84,7 +84,9 @@ def verify(path: str | os.PathLike[str], *, files: Files | None = None) -> Verif
         ]
         checkpoint = verify_checkpoint(folder, files, log)
         problems += checkpoint.problems
-        subscriptions = verify_subscriptions(folder.path, log.next_lsn, owned=folder.owner_pid() is not None)
+        subscriptions = verify_subscriptions(
+            folder.path, log.next_lsn, owned=folder.owner_pid() is not None, segments=log.segments
+        )
         return VerifyReport(
             path=folder.path,
             uuid=str(folder.uuid),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from actors.protocol.errors import NotAStateFolder, StateFolderError
 from actors.protocol.records import Record, RecordType
+from runtime.storage.cursors import Cursor, CursorFile
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
@@ -170,3 +172,14 @@ def test_beside_an_owner_that_writes_and_removes_all_the_time(tmp_path: Path) ->
             thread.join()
         writer.close()
         assert [report.problems for report in reports] == [()] * len(reports)
+
+
+def test_a_subscription_that_keeps_the_log_from_being_cut_is_named(tmp_path: Path) -> None:
+    fill(tmp_path)
+    kept = len(segments(tmp_path)) - 1
+    with closing(CursorFile(str(tmp_path), "mail")) as file:
+        file.save(Cursor(1))
+        (note,) = verify(tmp_path).notes
+        assert f"'mail' goes on with LSN 1, so {kept} closed segments of the log stay" in note
+        file.save(Cursor(19))
+        assert verify(tmp_path).notes == ()
