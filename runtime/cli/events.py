@@ -15,8 +15,9 @@ from typing import Final
 from actors.event_kinds import Event
 from actors.protocol.errors import ConfigurationError
 from actors.protocol.moments import precise_moment
+from runtime.cli.archived import is_in_archive
 from runtime.cli.console import Console
-from runtime.cli.exits import Exit
+from runtime.cli.exits import NAME, Exit
 from runtime.event_filter import Since, filter_of
 from runtime.event_reader import EventReader
 from runtime.event_stream import EventStream
@@ -35,13 +36,17 @@ def show_events(arguments: argparse.Namespace, console: Console) -> Exit:
     wanted = filter_of(arguments.kind or None, arguments.run or None, arguments.name or None)
     since = read_since(arguments.since or ("now" if arguments.follow else "begin"))
     line: Callable[[Event], str] = event_json if arguments.json else event_line
-    left = arguments.limit
+    left, seen = arguments.limit, False
     with EventStream(EventReader(str(arguments.state), wanted, since), follow=arguments.follow) as events:
         for event in events:
+            seen = True
             console.say(line(event))
             left = None if left is None else left - 1
             if left == 0:
                 break
+    for run in () if seen else arguments.run or ():
+        if is_in_archive(arguments.state, run):
+            console.note(f"{NAME}: the log has no event of run {run} any more; replay --run shows its story")
     return Exit.OK
 
 

@@ -21,6 +21,7 @@ from actors.queries import Queries
 from actors.run import Run
 from actors.scheduler import Scheduler
 from actors.timing import read_timing
+from runtime.cli.archived import is_in_archive, story_in_archive
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.cli.report import align, duration_text, time_text
@@ -59,8 +60,11 @@ def show_history(state: Path, asked: Viewed, console: Console, *, as_json: bool 
     found = look(state, (asked.until,) if asked.other is None else (asked.until, asked.other))
     pictures = sorted(found.pictures, key=lambda picture: picture.lsn)
     shown = pictures[-1] if asked.other is not None else pictures[0]
-    no = None if asked.run is None else _number_of(asked.run, found.scheduler, pictures)
+    no = None if asked.run is None else _number_of(asked, found.scheduler, pictures, state)
     story = [] if no is None else story_of(found.scheduler, no)
+    if asked.run is not None and no is None:
+        story = story_in_archive(state, asked.run)
+        pictures, shown = [_only(picture, 0) for picture in pictures], _only(shown, 0)
     if no is not None:
         pictures = [_only(picture, no) for picture in pictures]
         shown = _only(shown, no)
@@ -101,16 +105,22 @@ def _successes(run: Run) -> list[list[Any]]:
     return found
 
 
-def _number_of(key: str, scheduler: Scheduler, pictures: Sequence[Picture]) -> int:
-    """The number of a run of this key, or of the one that has this task in it."""
+def _number_of(asked: Viewed, scheduler: Scheduler, pictures: Sequence[Picture], state: Path) -> int | None:
+    """The number of a run of this key, or of the one that has this task in it; None: the archive has it now."""
+    key = asked.run
+    assert key is not None
     for picture in reversed(pictures):
         for no, run in picture.runs.items():
             if run.run_id == key:
                 return no
     found = scheduler.book.find(key)
-    if found is None:
-        raise UnknownRun(f"no run {key!r} was known at LSN {pictures[-1].lsn:,}")
-    return found[0].no
+    if found is not None:
+        return found[0].no
+    archived = is_in_archive(state, key)
+    if archived and asked.until is NOW and asked.other is None:
+        return None
+    more = "; the archive has it: without --until its story is shown" if archived else ""
+    raise UnknownRun(f"no run {key!r} was known at LSN {pictures[-1].lsn:,}{more}")
 
 
 def _only(picture: Picture, no: int) -> Picture:
@@ -185,6 +195,8 @@ def _as_text(
         return [*lines, "", f"from           {_moment_text(pictures[0])}", *_changes(changes)]
     if shown.runs:
         lines += ["", *_table(list(shown.runs.values()))]
+    elif story:
+        lines.append(f"               {asked.run} is in the archive: the log has no record of it any more")
     if story:
         lines += ["", *_story(story, asked.lines_max)]
     return lines

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from actors.protocol.errors import DiskFull, ExportFileError, StateFolderError
+from actors.protocol.errors import DiskFull, ExportFileError, StateFolderError, UnknownRun
 from actors.protocol.words import counted
+from runtime.cli.archived import is_in_archive
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.storage.files import DiskFiles
@@ -42,6 +43,10 @@ def export_to(
             done = export_runs(state, sys.stdout.buffer, runs, archived=archived)
         else:
             done = _into_file(state, runs, output, archived=archived)
+    except UnknownRun as unknown:
+        if archived or not any(is_in_archive(state, run) for run in runs):
+            raise
+        raise UnknownRun(f"{unknown.message} in memory; the archive has it: add --archived") from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise StateFolderError("the export was not read to its end") from None

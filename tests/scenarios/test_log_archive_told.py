@@ -97,6 +97,19 @@ def test_an_archive_that_is_none_is_set_aside_by_the_opening(state_dir: Path) ->
     assert b"a damaged archive that was set aside" in command("verify", state_dir)
 
 
+def test_what_the_log_has_no_record_of_is_looked_for_in_the_archive(state_dir: Path) -> None:
+    with opened(state_dir) as rt:
+        rt.submit(a_flow(), run_id="mine").wait(30)
+        until_archived(rt, "mine")
+        until(lambda: work(rt) or not command("events", state_dir, "--run", "mine"), "a log without it")
+    shown = command("replay", state_dir, "--run", "mine")
+    assert b"mine is in the archive" in shown
+    assert b"run succeeded" in shown
+    for name, said in (("export", b"add --archived"), ("events", b"replay --run shows its story")):
+        words = [sys.executable, "-m", "runtime", name, str(state_dir), "--run", "mine"]
+        assert said in subprocess.run(words, capture_output=True, check=False).stderr
+
+
 def test_an_archive_that_was_removed_is_missed(state_dir: Path) -> None:
     with opened(state_dir) as rt:
         rt.submit(a_flow(), run_id="mine").wait(30)
