@@ -86,7 +86,8 @@ class AsyncBridge:
         ConfigurationError: It cannot be; all problems are named. SubscriptionInUse: a bridge of this name runs.
         StateFolderError, ...: The folder cannot be used. CursorBeyondEnd: its log is an older one than was published.
 
-    What a crash leaves behind: the cursor, which `rt.unsubscribe(name)` removes.
+    What a crash leaves behind: the cursor, which `rt.unsubscribe(name)` removes. A new bridge that never reached its
+    server leaves none.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class AsyncBridge:
             raise ConfigurationError(f"bridge: patience must be a number of seconds, not {patience!r:.60}")
         self.closed = False
         self._target = target_of(to, stream, subject, keep, credentials)
+        self._target.check_library()
         self._patience_s = patience
         self._follow = follow
         config = getattr(state, "config", None)
@@ -248,12 +250,12 @@ class AsyncBridge:
         elif not self._begun:
             self._begun = True
             self._disk.shutdown()
-            self._cursor.close()
+            self._cursor.give_up()
 
     async def _release(self) -> None:
         """Write how far it came, behind what the thread still does."""
-        try:
-            await asyncio.shield(self._on_disk(self._cursor.close))
+        try:  # who never began keeps no log from being cut
+            await asyncio.shield(self._on_disk(self._cursor.close if self._connections else self._cursor.give_up))
         finally:
             self._disk.shutdown(wait=False)
 

@@ -45,6 +45,7 @@ from runtime.mail.link import Link, LinkEnds
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder
+from runtime.storage.gone import gone_before, gone_of
 from runtime.storage.openings import Opening, note_opening
 from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import resume
@@ -113,7 +114,8 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         found, effects = _begin(folder, replay, report.next_lsn, opened)
         _sweep(scheduler, blobs, let_go, removes=config.get("sweeps", True))
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
-        recovery = {**found, **_summary(report, replay.loaded_lsn), **_archive(folder, archives, owes)}
+        past = replay.loaded_lsn > 0 and gone_of(replay) > 0
+        recovery = {**found, **_summary(report, replay.loaded_lsn), **_archive(folder, archives, owes, past)}
         fsync, main = config["durability"] == "fsync", config.get("main")
         worker_config = {"blobs": folder.blobs_path, "fsync": fsync, "node_type_names": names, "main": main}
         _settle_memory()
@@ -205,12 +207,14 @@ def _summary(report: RecoveryReport, checkpoint_lsn: int) -> dict[str, Any]:
     return {**facts, "mended": mended, "clean": report.clean, "checkpoint_lsn": checkpoint_lsn, **lost}
 
 
-def _archive(folder: StateFolder, archives: bool, owes: bool) -> dict[str, Any]:
-    """What the face shows of the archive: that it had to be set aside, or that there will be one again."""
+def _archive(folder: StateFolder, archives: bool, owes: bool, past_checkpoint: bool) -> dict[str, Any]:
+    """What the face shows of the archive: that it had to be set aside, that it is gone (with so many runs at most), or
+    that there will be one again."""
     if not archives:
         return {"archive_owed": True} if owes else {}
     if not os.path.exists(os.path.join(folder.path, ARCHIVE_NAME)):
-        return {}
+        gone = gone_before(folder) if past_checkpoint else 0
+        return {"archive_missing": gone} if gone else {}
     from runtime.storage.archiving import set_aside_damaged  # lazy: most starts find no archive
 
     trouble = set_aside_damaged(folder)

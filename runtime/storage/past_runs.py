@@ -43,7 +43,7 @@ from runtime.storage.reader import read_log
 from runtime.storage.recovery import replay_of_all
 from runtime.storage.resume import first_lsn, resume_live
 
-QUESTIONS: Final = frozenset({"status", "nodes", "result", "story", "why"})
+QUESTIONS: Final = frozenset({"status", "nodes", "output", "result", "story", "why"})
 """Those of `actors.queries` that only read one run."""
 FOR_EVER: Final = ArchiveRule(None)
 LETTERS: Final = frozenset({"dead", "letter"})

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any, Final
 
 from actors.protocol.records import LSN_FIRST
+from actors.protocol.words import counted
 from runtime.storage.segment import SegmentInfo
 
 _GAP: Final = Struct("<BQ")
@@ -30,6 +31,17 @@ class Gap:
     bytes: int
     lsn_from: int
     lsn_to: int
+
+
+def gap_text(gap: Gap) -> str:
+    """A gap in words: where, and what is lost."""
+    where = f"gap in {gap.segment} at offset {gap.offset}" if gap.bytes else f"gap before {gap.segment}"
+    found = f"{counted(gap.bytes, 'byte')} damaged" if gap.bytes else "bytes are missing"
+    count = gap.lsn_to - gap.lsn_from + 1
+    if count < 1:
+        return f"{where}: {found}, no record lost that is not counted with another gap"
+    lsns = f"LSN {gap.lsn_from}" if count == 1 else f"LSN {gap.lsn_from} to {gap.lsn_to}"
+    return f"{where}: {found}, {counted(count, 'record')} lost, {lsns}"
 
 
 @dataclass(frozen=True, slots=True)

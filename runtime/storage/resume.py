@@ -53,8 +53,8 @@ def resume(folder: StateFolder, replay: Replay, files: Files, *, salvage: bool =
         salvage: Read what can be read.
 
     Returns:
-        What was found of the log. Writes nothing, but that salvage by the owner sets a damaged checkpoint aside, and puts
-        an empty one in the place of one that the log needs (`stand_in`).
+        What was found of the log. Writes nothing, but that salvage by the owner sets a damaged checkpoint aside, and
+        puts an empty one in the place of one that the log needs (`stand_in`).
 
     Raises:
         LogCorrupt, NewerFormat: As `read_log`. CheckpointUnusable: It is damaged, or missing.

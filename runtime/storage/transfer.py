@@ -112,7 +112,7 @@ def export_runs(
                 _put(out, line)
             nodes += run.size
     out.flush()
-    return Transfer(count, nodes, blobs, tuple(missing))
+    return Transfer(count, nodes, blobs - len(missing), tuple(missing))
 
 
 def _past(path: str | os.PathLike[str], scheduler: Scheduler, keys: Sequence[str]) -> ArchivedRuns:

@@ -287,6 +287,8 @@ def test_a_missing_blob_is_named_on_both_sides(state: Path, tmp_path: Path) -> N
     name = nodes[0]["result"]["!"][1]
     (old / "blobs" / name).unlink()
     text = exported(old, state_folders.FLOW_RUN)
+    done, whole = (export_runs(path, io.BytesIO(), [state_folders.FLOW_RUN]) for path in (old, state))
+    assert (done.blobs, done.missing) == (whole.blobs - 1, (name,))
     assert import_runs(tmp_path / "new", text.splitlines()).missing == (name,)
     assert exported(tmp_path / "new") == text
     with Runtime(tmp_path / "new", node_types=ONE, durability="os") as rt, pytest.raises(PayloadUnreadable):
