@@ -176,13 +176,12 @@ class QueueFull(CallerError):
 
 
 class NestedRuntime(CallerError):
-    """A Runtime was started inside a worker: by a task, or because the main script has no guard."""
+    """A Runtime was started inside a worker: by a task, or by a main script that has no guard before a handler."""
 
     code = "MS124"
     hint = (
         "in a task, add the tasks it needs with TaskContext.spawn, or wait for them with TaskContext.call; in a main "
-        "script, start the Runtime under "
-        "if __name__ == '__main__':"
+        "script, start the Runtime under if __name__ == '__main__': (handlers that stand before it are found anyway)"
     )
 
 

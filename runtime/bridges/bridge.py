@@ -125,6 +125,7 @@ class AsyncBridge:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
         self._published = self._repeats = self._connections = 0
+        self._said = ""
 
     # --- running --------------------------------------------------------------------------------------------------
 
@@ -162,7 +163,10 @@ class AsyncBridge:
         if not self._connections and (lost.refused or passed_s >= self._patience_s):
             doing = "does not serve this bridge" if lost.refused else "cannot be reached"
             raise BridgeUnavailable(f"{server} {doing}: {lost}") from lost
-        _LOG.warning("bridge %s: %s: %s; trying again", self._cursor.source.bridge, server, lost)
+        if (said := f"{server}: {lost}") != self._said:  # once, however often it is tried
+            self._said = said
+            until = "" if self._connections else f", for {self._patience_s:g} s (patience)"
+            _LOG.warning("bridge %s: %s; trying again%s", self._cursor.source.bridge, said, until)
 
     async def _connected(self, outlet: Outlet) -> None:
         """Publish through one connection, as long as it lasts."""
@@ -198,6 +202,7 @@ class AsyncBridge:
                 if not await self._within(outlet.publish(batch)):
                     return
                 await self._on_disk(self._cursor.confirmed, batch[-1].at)
+                self._said = ""
                 self._published += len(batch)
                 self._backoff.worked()
             elif not self._follow and self._cursor.at_end:

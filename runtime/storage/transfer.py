@@ -46,9 +46,10 @@ from runtime.mail.references import BlobRef, blobs_in
 from runtime.storage.contents import stored_values
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
+from runtime.storage.new_folder import unless_failed
 from runtime.storage.recovery import read_runs
 from runtime.storage.resume import resume
-from runtime.storage.transfer_archived import ArchivedRuns, not_in_memory
+from runtime.storage.transfer_archived import ArchivedRuns, not_in_memory, refuse_text
 from runtime.storage.wal import NO_SPACE, LogWriter
 
 PIECE_BYTES: Final = 3 << 20
@@ -89,9 +90,10 @@ def export_runs(
         How much was written, and which large values were not there.
 
     Raises:
-        UnknownRun: One of them is not known; nothing was written.
+        UnknownRun: One of them is not known; nothing was written. ConfigurationError: `out` is a text file.
         StateFolderError, LogCorrupt: The folder cannot be read. OSError: `out` cannot be written.
     """
+    refuse_text(out)
     scheduler = read_runs(path)
     past = _past(path, scheduler, keys) if archived else None
     left = [key for key in keys if past is None or key not in past.found]
@@ -184,7 +186,7 @@ def import_runs(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Transfe
     Crash: see the module.
     """
     files = DiskFiles()
-    with StateFolder.open(path) as folder:
+    with unless_failed(path), StateFolder.open(path) as folder:
         store = BlobStore(folder.blobs_path)
         replay = Replay(Scheduler([]), store.open)
         writer = LogWriter(folder.log, files, resume(folder, replay, files))

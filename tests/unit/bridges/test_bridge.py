@@ -102,7 +102,7 @@ def test_it_follows_until_it_is_closed(log: Openings, monkeypatch: pytest.Monkey
 
 
 def test_a_server_that_is_away_at_first_is_waited_for_as_long_as_it_was_said(
-    log: Openings, monkeypatch: pytest.MonkeyPatch
+    log: Openings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = BrokenStream()
     leading_to(stream, monkeypatch)
@@ -111,6 +111,8 @@ def test_a_server_that_is_away_at_first_is_waited_for_as_long_as_it_was_said(
     with Bridge(log.path, TO, follow=False) as bridge:
         bridge.run()
     assert len(stream.entries) == 1
+    (said,) = [one.getMessage() for one in caplog.records if "trying again" in one.getMessage()]
+    assert said.endswith("trying again, for 10 s (patience)"), "once, and until when"
     stream.refuses = 3
     with pytest.raises(BridgeUnavailable, match="redis://there cannot be reached: refused"):
         Bridge(log.path, TO, follow=False, patience=0).run()
