@@ -16,6 +16,8 @@ from actors.protocol.kinds import PRIORITIES
 from actors.run import Run
 from actors.timing import first_start_ns
 
+CLOCK_LOST_NS: Final = 86_400 * 1_000_000_000
+"""Who ended so long before it was submitted did not: the clock that would say when is lost."""
 STATE_SCOPE: Final = "state:"
 TYPE_SCOPE: Final = "type:"
 
@@ -50,6 +52,11 @@ class ArchivedRun(NamedTuple):
         return [0, 0, 0, self.succeeded, self.failed, self.cancelled, self.skipped]
 
 
+def credible(run: Run, ended_ns: int | None) -> int | None:
+    """When a run ended; None where that is not known, or cannot be, since it was submitted long after."""
+    return None if ended_ns is None or ended_ns < run.created_ns - CLOCK_LOST_NS else ended_ns
+
+
 def archived_run(run: Run, ended_ns: int | None) -> ArchivedRun:
     """The row of a finished run.
 
@@ -58,6 +65,7 @@ def archived_run(run: Run, ended_ns: int | None) -> ArchivedRun:
         ended_ns: Wall clock; None where nobody knows: then it ended when it was submitted, as far as anybody can tell.
     """
     first = run.kinds[0] if run.kinds else None
+    ended_ns = credible(run, ended_ns)
     *_, succeeded, failed, cancelled, skipped = run.counts()
     return ArchivedRun(
         no=run.no,

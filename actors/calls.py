@@ -39,7 +39,7 @@ from actors.protocol import messages as msg
 from actors.protocol.errors import GraphError, MainspringError
 from actors.protocol.kinds import Kind
 from actors.protocol.records import RecordType
-from actors.protocol.states import FailureKind, NodeState
+from actors.protocol.states import FailureKind, state_word
 from actors.protocol.words import counted
 from actors.run import Run
 from actors.state_column import CANCELLING, PENDING, SKIPPED, SUCCEEDED
@@ -201,7 +201,7 @@ def why(run: Run, node: int) -> str | None:
     open_ = [] if calls is None else [n for n in calls.nodes if not SUCCEEDED <= run.state[n] <= SKIPPED]
     if not open_ or calls is None:
         return None
-    shown = [f"{run.node_id(n)} ({NodeState(run.state[n]).name.lower()})" for n in open_[:SHOWN_MAX]]
+    shown = [f"{run.node_id(n)} ({state_word(run.state[n])})" for n in open_[:SHOWN_MAX]]
     more = ["..."] if len(open_) > SHOWN_MAX else []
     which = ", ".join(shown + more)
     return f"it waits for {len(open_):,} of the {counted(len(calls.nodes), 'task')} that it called: {which}"

@@ -13,6 +13,7 @@ from actors import calls, consequences, timetable
 from actors.protocol import messages as msg
 from actors.protocol.records import RecordType
 from actors.protocol.states import NodeState
+from actors.protocol.words import asker
 from actors.rare import WHOLE
 from actors.run import Run
 from actors.state_column import BACKOFF, CANCELLED, CANCELLED_EARLY, TERMINAL_FIRST, TERMINAL_LAST, WAITING, where
@@ -48,7 +49,7 @@ def on_cancel(scheduler: Scheduler, message: msg.CancelAsked) -> None:
     if node is None:
         scheduler.wave_edges_left -= consequences.cost_of_cancel(run)
     called = calls.open_called(run, node) if node is not None and run.rare.calls else ()
-    lsn = _cancel_and_log(scheduler, run, node, f"by {message.session}")
+    lsn = _cancel_and_log(scheduler, run, node, f"by {asker(message.session)}")
     for other in called:
         lsn = _cancel_and_log(scheduler, run, other, WITH_CALLER)
     _answer(scheduler, message, True, lsn=lsn)

@@ -31,7 +31,7 @@ from actors.protocol import limits
 from actors.protocol import messages as msg
 from actors.protocol.errors import CallerError, MissingNode, UnknownRun
 from actors.protocol.kinds import PRIORITIES, Kind
-from actors.protocol.states import NodeState
+from actors.protocol.states import state_word
 from actors.run import Run
 from actors.state_column import CANCELLING, FAILED, LEASED, where
 
@@ -54,8 +54,7 @@ def _dead(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
 def _letter(core: EngineCore, message: msg.Queried) -> dict[str, Any]:
     run, node = find(core.scheduler, message.args.get("letter"))
     if node not in run.rare.died:
-        name = NodeState(run.state[node]).name.lower()
-        raise MissingNode(f"{letter_id(run, node)!r} is no dead letter: it is {name}")
+        raise MissingNode(f"{letter_id(run, node)!r} is no dead letter: it is {state_word(run.state[node])}")
     kind = run.kind(node)
     (item,) = run.build_items(kind, [node])
     cut = len(orjson.dumps(item)) > limits.FRAME_BYTES_MAX // 2

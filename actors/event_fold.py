@@ -38,6 +38,7 @@ from actors.outcomes import brief
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.places import unpacked
 from actors.protocol.records import Record
+from actors.protocol.words import asker as named
 from actors.released import released, released_ns
 from actors.revival import DISCARDED
 from actors.run import Run
@@ -190,7 +191,7 @@ class EventFold(EventTeller):
         run = self._found(no)
         if run is not None:
             kind = "run.reprioritised" if node is None else "node.reprioritised"
-            self._tell(kind, run, node, cause=asker or "", data={"priority": PRIORITIES[class_]})
+            self._tell(kind, run, node, cause=named(asker), data={"priority": PRIORITIES[class_]})
             if self.folds:
                 super()._priority(record)
 
@@ -205,9 +206,9 @@ class EventFold(EventTeller):
             return
         if what == DISCARDED:
             for node in nodes:
-                self._tell("node.discarded", run, node, cause=asker or "")
+                self._tell("node.discarded", run, node, cause=named(asker))
         elif nodes is None or not is_single(run, nodes[0]):
-            self._tell("run.replayed", run, cause=asker or "", data={"nodes": None if nodes is None else len(nodes)})
+            self._tell("run.replayed", run, cause=named(asker), data={"nodes": None if nodes is None else len(nodes)})
         else:
             for node in nodes:
                 self._tell_single("run.replayed", run, node, self.wall_ns)
@@ -215,7 +216,7 @@ class EventFold(EventTeller):
             before = bytes(run.state)
             super()._dead(record)
             if what != DISCARDED:
-                self._follow(run, Folding(before, (), (), asker or "it was asked for"), self.wall_ns)
+                self._follow(run, Folding(before, (), (), named(asker) or "it was asked for"), self.wall_ns)
 
     def _imported(self, record: Record) -> None:
         """Read in both ways: an import is rare, and what follows is told of runs that are known."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from actors import wave
+from actors.archived import credible
 from actors.calls import Calls
 from actors.exported import BY_FLAG, BY_NODE, STATES
 from actors.once import Burst
@@ -275,5 +276,5 @@ def _enter(scheduler: Scheduler, run: Run, head: dict[str, Any], lsn: int) -> No
         scheduler.keys.restore(orjson.dumps({"kept": [[key, run.key, until_ns, digest]]}), lsn)
     if not run.open:
         book.finish(run, lsn)
-    if head.get("ended_ns") is not None:
-        scheduler.ended_ns[run.no] = head["ended_ns"]
+    if (ended_ns := credible(run, head.get("ended_ns"))) is not None:
+        scheduler.ended_ns[run.no] = ended_ns

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from actors import dead, forgetting, reclass, schedule_asked
+from actors.afterwards import end_of, output_of
 from actors.asked import refuse_malformed
 from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.calls import called_by
@@ -115,8 +116,12 @@ class Queries:
         for delayed, due in run.rare.due.items():
             if node in (None, delayed):
                 events.append([run.created_ns, delayed, "delayed", f"until {moment(due)}", run.lsn])
+        events += end_of(run, self._core.scheduler.ended_ns.get(run.no), events)
         events.sort(key=lambda event: event[0])
         return {"events": events}
+
+    def _output(self, message: msg.Queried) -> dict[str, Any]:
+        return output_of(*self.place_of(message.args)[:2])
 
     def _why(self, message: msg.Queried) -> dict[str, Any]:
         run, own = self._find(message.args)
@@ -288,8 +293,9 @@ class Queries:
         """Run, node, and the worker and serial of its lease (0, 0 when it has none). Raises CallerError."""
         run, own = self._find(args)
         node = self._node(run, args, own)
-        if node is None:
-            raise MissingNode(f"run {run.key!r} has several nodes; name one")
+        if node is None and run.size > 1:
+            raise MissingNode(f"run {run.key!r} has several nodes; name one, as in run.node(id).output()")
+        node = node or 0
         holder = holder_of(self._core.pools, run, node)
         return (run, node, 0, 0) if holder is None else (run, node, holder.worker, holder.serial)
 
@@ -343,6 +349,7 @@ class Queries:
         "nodes": _nodes,
         "result": _result,
         "story": _story,
+        "output": _output,
         "why": _why,
         "runs": _runs,
         "engine": _engine,
@@ -390,6 +397,4 @@ def _size_of(row: list[Any]) -> int:
 
 
 def _deep(part: Any) -> int:
-    if isinstance(part, list | dict):
-        return len(orjson.dumps(part))
-    return 0
+    return len(orjson.dumps(part)) if isinstance(part, list | dict) else 0

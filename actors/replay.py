@@ -59,7 +59,9 @@ class Replay:
         self.checkpoint_lsn = 0
         """Up to where the log may have been cut because there was a checkpoint."""
         self.offset_ns = 0
-        """From the engine's clock to the wall clock, as of the latest opening."""
+        """From the engine's clock to the wall clock, as of the latest opening; 0: no record told of one yet."""
+        self.guessed: set[int] = set()
+        """Runs that ended by a clock that is lost: their time is the nearest one that is known."""
         self.incoming = Incoming()
 
     def __init_subclass__(cls) -> None:
@@ -89,14 +91,15 @@ class Replay:
     def saved(self) -> dict[str, Any]:
         """What a checkpoint holds of it."""
         used = [[key, then_ns, busy_ns] for key, (then_ns, busy_ns) in self._used.items()]
-        cut = self.checkpoint_lsn
-        return {"used": used, "opened": self.opened, "offset_ns": self.offset_ns, "checkpoint_lsn": cut}
+        cut, guessed = self.checkpoint_lsn, {"guessed": sorted(self.guessed)} if self.guessed else {}
+        return {"used": used, "opened": self.opened, "offset_ns": self.offset_ns, "checkpoint_lsn": cut, **guessed}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take what `saved` made."""
         self._used = {key: (then_ns, busy_ns) for key, then_ns, busy_ns in data["used"]}
         self.opened, self.offset_ns = data["opened"], data["offset_ns"]
         self.checkpoint_lsn = data["checkpoint_lsn"]
+        self.guessed.update(data.get("guessed", ()))
 
     def finish(
         self, now_ns: int, wall_ns: int, opened: dict[str, Any], next_lsn: int = 0
@@ -229,6 +232,9 @@ class Replay:
             run = self._live(no, nodes)
             if run is None:
                 continue
+            if not self.offset_ns:
+                self.offset_ns = max(scheduler.wall_ns, run.created_ns) - started_ns
+                self.opened = {**self.opened, "guessed": True}
             keep_frame(run, self.offset_ns, record.payload, nodes, len(record.payload) // len(groups))
             for node in nodes if run.rare.ended else ():
                 run.own_rare().ended.pop(node, None)
@@ -295,6 +301,8 @@ class Replay:
         """Move the run to the finished ones if it is over."""
         if not run.open and self.scheduler.book.finish(run, record.lsn):
             self.scheduler.ended_ns[run.no] = ended_ns
+            if "guessed" in self.opened:
+                self.guessed.add(run.no)
 
     def _spawned(self, record: Record) -> None:
         _, no, node, block = orjson.loads(record.payload)
@@ -320,6 +328,7 @@ class Replay:
         book.forget(numbers)
         for no in numbers:
             self.scheduler.ended_ns.pop(no, None)
+        self.guessed.difference_update(numbers)
 
     def _opened(self, record: Record) -> None:
         self.opened = opened = orjson.loads(record.payload)

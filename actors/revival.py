@@ -34,6 +34,7 @@ from actors import calls, consequences, once, wave
 from actors.books import has_letters
 from actors.protocol.errors import RunBeingCancelled, UniqueTaskOpen
 from actors.protocol.records import RecordType
+from actors.protocol.words import asker as named
 from actors.protocol.words import counted
 from actors.run import Run
 from actors.state_column import (
@@ -183,6 +184,7 @@ def _may_start_early(run: Run, node: int) -> bool:
 
 
 def _note(scheduler: Scheduler, run: Run, nodes: Sequence[int] | None, event: str, asker: str) -> None:
+    asker = named(asker)
     if nodes is None:
         scheduler.note(run, -1, event, f"all that had ended without success, by {asker}")
     elif len(nodes) > NOTED_MAX:

@@ -16,7 +16,7 @@ from actors.policy.scopes import RATE
 from actors.pool_size import held_back
 from actors.protocol.kinds import PRIORITIES
 from actors.protocol.moments import moment
-from actors.protocol.states import NodeState, WorkerState
+from actors.protocol.states import NodeState, WorkerState, state_word
 from actors.protocol.words import counted
 from actors.run import Run
 from actors.state_column import (
@@ -121,7 +121,7 @@ class Reasons:
         waits = [p for p in run.parents(node) if not SUCCEEDED <= run.state[p] <= SKIPPED]
         if not waits:
             return "its parents ended; what follows from that is being worked out"
-        shown = [f"{run.node_id(p)} ({NodeState(run.state[p]).name.lower()})" for p in waits[:PARENTS_SHOWN_MAX]]
+        shown = [f"{run.node_id(p)} ({state_word(run.state[p])})" for p in waits[:PARENTS_SHOWN_MAX]]
         more = ["..."] if len(waits) > PARENTS_SHOWN_MAX else []
         return f"it waits for {counted(len(waits), 'parent')}: {', '.join(shown + more)}"
 

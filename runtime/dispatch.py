@@ -27,7 +27,7 @@ from runtime.flow import Flow
 from runtime.host.client import EngineClient
 from runtime.host.decode import BLOB_MARK, SEQ_BYTES
 from runtime.items import ANY_KEY, ITEM_BYTES_MAX, NoBlobs, encode_call, graph_of_one, refuse_long_item, shape_of
-from runtime.keywords import options_for
+from runtime.keywords import options_for, refuse_options_alike, takes_of
 from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.once import ONCE_OPTIONS, Debounce, Once, debounced_columns, once_of
@@ -55,7 +55,7 @@ class Plan:
     `one` and `many` are the numbers of its kinds of shape "one" and "args", kept apart because they are needed often.
     """
 
-    __slots__ = ("dispatch", "ends", "fn", "many", "numbers", "one", "options", "own_options", "pickle")
+    __slots__ = ("dispatch", "ends", "fn", "many", "numbers", "one", "options", "own_options", "pickle", "takes")
 
     def __init__(self, dispatch: Dispatch, fn: Callable[..., Any], options: TaskOptions) -> None:
         self.dispatch = dispatch
@@ -64,8 +64,14 @@ class Plan:
         self.pickle = options.payloads == "pickle"
         self.ends = () if options.expires is None and options.deadline is None else _ends_of(options)
         self.numbers: dict[str, int] = {}
-        self.own_options = options_for(fn)
+        self.own_options, self.takes = options_for(fn), takes_of(fn)
         self.one = self.many = _UNKNOWN
+
+    def has_options(self, kwargs: dict[str, Any]) -> bool:
+        """Whether options are among keywords. Raises ConfigurationError: what looks like one is none."""
+        if self.takes is not None and not self.takes.issuperset(kwargs):
+            refuse_options_alike(self.fn, kwargs.keys() - self.takes)
+        return not self.own_options.isdisjoint(kwargs)
 
     def kind(self, shape: Shape) -> dict[str, Any]:
         """The task kind of this function for a shape of arguments."""
@@ -196,7 +202,7 @@ class Dispatch:
     def _send_call(
         self, make: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], times: Times
     ) -> Any:
-        if kwargs and not plan.own_options.isdisjoint(kwargs):
+        if kwargs and plan.has_options(kwargs):
             return self._send_with_options(make, plan, args, kwargs, large=False)
         tail = tail_of(times.columns(*plan.ends))
         item = encode_call(self.codec, args, kwargs, pickle=plan.pickle, blob_key=ANY_KEY)
@@ -216,7 +222,7 @@ class Dispatch:
         """
         fn, args, kwargs = with_partial(fn, args, kwargs)
         plan = self.plan(fn)
-        if kwargs and not plan.own_options.isdisjoint(kwargs):
+        if kwargs and plan.has_options(kwargs):
             return self._send_with_options(make, plan, args, kwargs, large=True)
         tail = tail_of(times.columns(*plan.ends))
         number = plan.number(shape_of(args, kwargs))

@@ -94,7 +94,10 @@ def check_since(since: Since) -> Since:
     if isinstance(since, bool) or not isinstance(since, (int, float, str, datetime)):
         raise ConfigurationError(f'events: since must be an LSN, a moment, "begin" or "now", not {since!r:.60}')
     if isinstance(since, str) and since not in ("begin", "now"):
-        raise ConfigurationError(f'events: since={since!r:.60} is neither "begin" nor "now"')
+        raise ConfigurationError(
+            f'events: since={since!r:.60} is neither "begin" nor "now"; a moment is a datetime with a time zone, as '
+            "datetime.now(UTC) - timedelta(hours=2) or datetime.fromisoformat(...), or seconds since 1970 as a float"
+        )
     if isinstance(since, int) and not 1 <= since <= LSN_MAX:
         raise ConfigurationError(f"events: LSNs are 1 to {LSN_MAX}, not {since:.6g}")
     if isinstance(since, (float, datetime)):

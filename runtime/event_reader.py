@@ -7,11 +7,14 @@ Opening takes no lock: a folder can be read beside its engine, or without one.
 from __future__ import annotations
 
 import os
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Self
 
 from actors.event_kinds import Event
 from actors.protocol.errors import MainspringError
+from actors.protocol.event_errors import CursorBeyondEnd
+from actors.protocol.moments import precise_moment
 from actors.protocol.records import LSN_FIRST, Record
 from runtime.event_filter import EventFilter, Since, check_since, moment_ns
 from runtime.mail.blobs import BlobStore
@@ -72,6 +75,9 @@ class EventReader:
             return first
         if isinstance(since, (float, datetime)):
             self._from_ns = moment_ns(since)
+            if self._from_ns > time.time_ns():
+                end = written_end(tail.place)
+                raise CursorBeyondEnd(f"{precise_moment(self._from_ns)} has not come; the next LSN is {end}", end)
             start = tail.before_time(self._from_ns)
         else:
             start = written_end(tail.place) if isinstance(since, str) else since

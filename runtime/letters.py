@@ -181,7 +181,7 @@ def ask_each(
     ids = list(dict.fromkeys(_id_of(letter) for letter in letters))
     if bool(ids) + bool(wanted) + bool(everything) != 1:
         choice = "name letters, or a filter, or everything (everything=True, --all); one of the three"
-        raise ConfigurationError(f"{what}: {choice}")
+        raise ConfigurationError(f"dead letters: {choice}")
     if not ids:
         return iter([(what, {"filter": wanted, "from": None})])
     step = limits.LETTERS_PER_TURN

@@ -106,7 +106,7 @@ def noted(
 
 
 def cause_of(change: Mapping[str, Any]) -> str:
-    """A change in words, as far as it is about pauses."""
+    """A change in words."""
     parts = []
     if paused := change.get("pause"):
         by, reason = change.get("by"), change.get("reason")
@@ -114,4 +114,15 @@ def cause_of(change: Mapping[str, Any]) -> str:
         parts.append(f"{', '.join(paused)} paused{f' by {by}' if by else ''}{why}")
     if resumed := change.get("resume"):
         parts.append(f"{', '.join(resumed)} resumed")
+    for table in ("quotas", "weights", "rates", "shares"):
+        for name, value in (change.get(table) or {}).items():
+            entry = name or "the default tenant"
+            parts.append(f"{table[:-1]} of {entry} {'none' if value is None else _shown(value)}")
     return "; ".join(parts)
+
+
+def _shown(value: Any) -> str:
+    """An entry of a table: a number, or two."""
+    return " ".join(
+        "none" if part is None else f"{part:g}" for part in (value if isinstance(value, list | tuple) else [value])
+    )

@@ -12,14 +12,14 @@ What the engine raises inside a handler is no error: `actors.protocol.control_si
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class MainspringError(Exception):
     """Base of all errors raised by Mainspring. `code` is stable, `hint` says what to do next."""
 
     code: ClassVar[str] = "MS000"
-    hint: ClassVar[str] = ""
+    hint: str = ""
     family: ClassVar[str] = "bug"
 
     def __str__(self) -> str:
@@ -29,6 +29,11 @@ class MainspringError(Exception):
     def message(self) -> str:
         """The message without code and hint."""
         return str(self.args[0]) if self.args else ""
+
+    def hinting(self, hint: str) -> Self:
+        """The same error with a hint of its own, where that of its class does not fit."""
+        self.hint = hint
+        return self
 
 
 class CallerError(MainspringError):
@@ -100,7 +105,7 @@ class PayloadUnreadable(PayloadError):
     """A stored value cannot be read back: its blob file is gone or damaged, or its class cannot be imported."""
 
     code = "MS106"
-    hint = "restore the file, module or class named in the message"
+    hint = "restore the file, module or class named in the message, or define the step that it says is missing"
 
 
 class WrongBatchResult(CallerError):
@@ -137,7 +142,9 @@ class MissingNode(GraphError):
     """A call or an edge names a node that does not exist, or that belongs to another flow."""
 
     code = "MS113"
-    hint = "name a node by the id that it was given, or by its number where it was given none"
+    hint = (
+        "name a node by the id that it was given, or by its number where it was given none; `dead` lists dead letters"
+    )
 
 
 class DuplicateRun(CallerError):
@@ -169,13 +176,12 @@ class QueueFull(CallerError):
 
 
 class NestedRuntime(CallerError):
-    """A Runtime was started inside a worker: by a task, or because the main script has no guard."""
+    """A Runtime was started inside a worker: by a task, or by a main script that has no guard before a handler."""
 
     code = "MS124"
     hint = (
         "in a task, add the tasks it needs with TaskContext.spawn, or wait for them with TaskContext.call; in a main "
-        "script, start the Runtime under "
-        "if __name__ == '__main__':"
+        "script, start the Runtime under if __name__ == '__main__': (handlers that stand before it are found anyway)"
     )
 
 

@@ -9,7 +9,9 @@ class BadQuery(CallerError):
     """SQLite does not understand the statement or its parameters. Args: message, where in the statement, or -1."""
 
     code = "MS160"
-    hint = "the views are `runs` and `tasks`; `mainspring query STATE` lists their columns"
+    hint = (
+        "the views are `runs` and `tasks`, `mainspring query STATE` lists their columns; each ? or :name has one value"
+    )
 
     def __init__(self, message: str, offset: int = -1) -> None:
         super().__init__(message, offset)

@@ -231,3 +231,8 @@ def step(table: Mapping[S, Mapping[E, S]], state: S, event: E, story: str = "") 
     if following is None:
         raise IllegalTransition(f"{event} in state {state}; {story}")
     return following
+
+
+def state_word(state: int) -> str:
+    """The state of a node as people say it."""
+    return "with a worker" if state == NodeState.LEASED else NodeState(state).name.lower()

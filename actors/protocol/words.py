@@ -24,3 +24,10 @@ def is_name(value: object) -> bool:
         return 0 < len(value.encode()) <= limits.NAME_BYTES_MAX
     except UnicodeEncodeError:
         return False
+
+
+def asker(session: str | None) -> str:
+    """Who asked for something: what came over the commands' socket, or a program's session; empty: nobody knows."""
+    if not session:
+        return ""
+    return "a command" if session.startswith("command ") else f"session {session}"

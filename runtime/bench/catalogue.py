@@ -92,8 +92,8 @@ def named(names: list[str]) -> list[Scenario]:
     for name in names:
         if name not in by_name:
             close = get_close_matches(name, by_name, n=1)
-            meant = f"; did you mean {close[0]}?" if close else ""
-            raise BenchError(f"unknown scenario {name!r}{meant} Known: {', '.join(by_name)}")
+            meant = f", did you mean {close[0]}?" if close else ";"
+            raise BenchError(f"unknown scenario {name!r}{meant} known: {', '.join(by_name)}")
     return [by_name[name] for name in dict.fromkeys(names)]
 
 

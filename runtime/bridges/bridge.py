@@ -86,7 +86,8 @@ class AsyncBridge:
         ConfigurationError: It cannot be; all problems are named. SubscriptionInUse: a bridge of this name runs.
         StateFolderError, ...: The folder cannot be used. CursorBeyondEnd: its log is an older one than was published.
 
-    What a crash leaves behind: the cursor, which `rt.unsubscribe(name)` removes.
+    What a crash leaves behind: the cursor, which `rt.unsubscribe(name)` removes. A new bridge that never reached its
+    server leaves none.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class AsyncBridge:
             raise ConfigurationError(f"bridge: patience must be a number of seconds, not {patience!r:.60}")
         self.closed = False
         self._target = target_of(to, stream, subject, keep, credentials)
+        self._target.check_library()
         self._patience_s = patience
         self._follow = follow
         config = getattr(state, "config", None)
@@ -123,6 +125,7 @@ class AsyncBridge:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
         self._published = self._repeats = self._connections = 0
+        self._said = ""
 
     # --- running --------------------------------------------------------------------------------------------------
 
@@ -160,7 +163,10 @@ class AsyncBridge:
         if not self._connections and (lost.refused or passed_s >= self._patience_s):
             doing = "does not serve this bridge" if lost.refused else "cannot be reached"
             raise BridgeUnavailable(f"{server} {doing}: {lost}") from lost
-        _LOG.warning("bridge %s: %s: %s; trying again", self._cursor.source.bridge, server, lost)
+        if (said := f"{server}: {lost}") != self._said:  # once, however often it is tried
+            self._said = said
+            until = "" if self._connections else f", for {self._patience_s:g} s (patience)"
+            _LOG.warning("bridge %s: %s; trying again%s", self._cursor.source.bridge, said, until)
 
     async def _connected(self, outlet: Outlet) -> None:
         """Publish through one connection, as long as it lasts."""
@@ -196,6 +202,7 @@ class AsyncBridge:
                 if not await self._within(outlet.publish(batch)):
                     return
                 await self._on_disk(self._cursor.confirmed, batch[-1].at)
+                self._said = ""
                 self._published += len(batch)
                 self._backoff.worked()
             elif not self._follow and self._cursor.at_end:
@@ -248,12 +255,12 @@ class AsyncBridge:
         elif not self._begun:
             self._begun = True
             self._disk.shutdown()
-            self._cursor.close()
+            self._cursor.give_up()
 
     async def _release(self) -> None:
         """Write how far it came, behind what the thread still does."""
-        try:
-            await asyncio.shield(self._on_disk(self._cursor.close))
+        try:  # who never began keeps no log from being cut
+            await asyncio.shield(self._on_disk(self._cursor.close if self._connections else self._cursor.give_up))
         finally:
             self._disk.shutdown(wait=False)
 

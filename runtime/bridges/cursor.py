@@ -70,6 +70,7 @@ class BridgeCursor:
         self._file = CursorFile(self._path, name)
         try:
             found = self._file.load()
+            self._is_new = found is None
             if found is None:
                 self._reader = EventReader(self._path, wanted, since)
                 self._cursor = Cursor(self._reader.next_lsn, -1, keep_bytes)
@@ -231,3 +232,12 @@ class BridgeCursor:
         finally:
             self._reader.close()
             self._file.close()
+
+    def give_up(self) -> None:
+        """The same of a bridge that never began: one that is new is forgotten, and no log is kept for it."""
+        if self._is_new and os.path.isdir(self._path):
+            self._reader.close()
+            self._file.remove()
+            self._file.close()
+        else:
+            self.close()

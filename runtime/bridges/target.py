@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -53,6 +54,15 @@ class Target:
     def shown(self, turn: int = 0) -> str:
         """The server whose turn it is, without passwords."""
         return _USER.sub("//", self.servers[turn % len(self.servers)])
+
+    def check_library(self) -> None:
+        """Raise ConfigurationError if the client library is missing: before anything is kept for the bridge."""
+        try:
+            if find_spec(_LIBRARIES[self.service]) is not None:
+                return
+        except ValueError:  # it is set to None in `sys.modules`
+            pass
+        raise _no_library(self.service, ModuleNotFoundError(name=_LIBRARIES[self.service]))
 
     def outlet(self, source: BridgeSource, turn: int) -> Outlet:
         """A connection to be opened, to the server whose turn it is. Raises ConfigurationError: no client library."""
@@ -146,4 +156,5 @@ def _no_library(service: str, missing: ModuleNotFoundError) -> ConfigurationErro
     return ConfigurationError(f"bridge: {service}:// needs the package {missing.name}, which is not installed: {cure}")
 
 
+_LIBRARIES: Final = {"nats": "nats", "redis": "redis"}
 _MAKERS: Final[dict[str, Callable[[Target, BridgeSource, str], Outlet]]] = {"nats": _nats, "redis": _redis}

@@ -145,7 +145,7 @@ def _add_events(commands: Any) -> None:
     options = commands.add_parser("events", help=text, description=f"{text[0].upper()}{text[1:]}. Changes nothing.")
     options.add_argument("state", type=Path, metavar="STATE", help="state folder, with or without a running engine")
     options.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
-    options.add_argument("--since", metavar="WHERE", help="LSN, time (ISO 8601, UTC), begin or now")
+    options.add_argument("--since", metavar="WHERE", help="LSN, age (2h), time (ISO 8601, UTC), begin or now")
     add_event_filter(options)
     options.add_argument("--limit", type=_count_of_events, metavar="N", help="end after so many events")
     options.add_argument("--json", action="store_true", help="one JSON object per line instead of text")

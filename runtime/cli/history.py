@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -24,7 +24,7 @@ from actors.timing import read_timing
 from runtime.cli.console import Console
 from runtime.cli.exits import Exit
 from runtime.cli.report import align, duration_text, time_text
-from runtime.storage.history import Look, Picture, RunPicture, difference, look
+from runtime.storage.history import Look, Picture, RunPicture, difference, look, picture_of
 from runtime.storage.moments import NOW, Moment
 from runtime.views import Counts
 
@@ -59,16 +59,25 @@ def show_history(state: Path, asked: Viewed, console: Console, *, as_json: bool 
     found = look(state, (asked.until,) if asked.other is None else (asked.until, asked.other))
     pictures = sorted(found.pictures, key=lambda picture: picture.lsn)
     shown = pictures[-1] if asked.other is not None else pictures[0]
-    no = None if asked.run is None else _number_of(asked.run, found.scheduler, pictures)
-    story = [] if no is None else story_of(found.scheduler, no)
-    if no is not None:
+    story, archived = [], False
+    if asked.run is not None:
+        no = _number_of(asked.run, found.scheduler, pictures)
+        scheduler, archived = found.scheduler, no is None
+        if no is None:
+            scheduler, no, run = _archived(state, asked, pictures[-1])
+            pictures = [replace(pictures[-1], runs={no: run})]
+            shown = pictures[0]
+        story = story_of(scheduler, no)
         pictures = [_only(picture, no) for picture in pictures]
         shown = _only(shown, no)
     changes = difference(pictures[0], pictures[-1]) if asked.other is not None else None
     if as_json:
-        console.say(json.dumps(_as_json(found, pictures, shown, story, changes), indent=2, default=str))
+        data = _as_json(found, pictures, shown, story, changes)
+        console.say(json.dumps({**data, "archived": True} if archived else data, indent=2, default=str))
     else:
         console.say(_as_text(state, found, pictures, shown, story, changes, asked))
+        if archived:
+            console.note(f"run {asked.run} is in the archive only: this is what that has of it")
     return Exit.OK
 
 
@@ -101,16 +110,32 @@ def _successes(run: Run) -> list[list[Any]]:
     return found
 
 
-def _number_of(key: str, scheduler: Scheduler, pictures: Sequence[Picture]) -> int:
-    """The number of a run of this key, or of the one that has this task in it."""
+def _number_of(key: str, scheduler: Scheduler, pictures: Sequence[Picture]) -> int | None:
+    """The number of a run of this key, or of the one that has this task in it; None: nobody knew it."""
     for picture in reversed(pictures):
         for no, run in picture.runs.items():
             if run.run_id == key:
                 return no
     found = scheduler.book.find(key)
-    if found is None:
-        raise UnknownRun(f"no run {key!r} was known at LSN {pictures[-1].lsn:,}")
-    return found[0].no
+    return None if found is None else found[0].no
+
+
+def _archived(state: Path, asked: Viewed, last: Picture) -> tuple[Scheduler, int, RunPicture]:
+    """A run that memory let go of, as the archive has it: a scheduler that knows it, its number, and its picture.
+
+    Raises:
+        UnknownRun: It is not there, either; or it is, and another moment than now was asked for.
+    """
+    from runtime.storage.past_runs import past_of  # lazy: most runs are met in the log
+
+    unknown = UnknownRun(f"no run {asked.run!r} was known at LSN {last.lsn:,}")
+    scheduler = past_of(state).scheduler_with(asked.run or "")
+    if scheduler is None:
+        raise unknown
+    if asked.until != NOW or asked.other is not None:
+        raise unknown.hinting("the archive has it, as it ended: leave --until and --diff out")
+    ((no, run),) = scheduler.book.finished.items()
+    return scheduler, no, picture_of(run, scheduler.ended_ns.get(no))
 
 
 def _only(picture: Picture, no: int) -> Picture:

@@ -33,9 +33,9 @@ def add_history(commands: Any) -> None:
     """
     text = "show the state as of any moment, the story of a run, and what changed between two moments"
     more = (
-        "Reads only, also beside a running engine. A moment is an LSN, an age such as 90m or 2h, an ISO 8601 time, or "
-        "now. With ids of letters, --all, or --handler, --kind, --tenant or --since it lets dead letters run again, "
-        "as `redrive` does."
+        "Reads only, also beside a running engine. A moment is an LSN, an age such as 90m or 2h, an ISO 8601 time (UTC "
+        "if it says no zone), begin or now. With ids of letters, --all, or --handler, --kind, --tenant or --since it "
+        "lets dead letters run again, as `redrive` does."
     )
     options = add_command(commands, "replay", _replay, text, more)
     options.add_argument("--until", type=moment, metavar="MOMENT", help="as of when (default: now)")
@@ -49,18 +49,18 @@ def add_history(commands: Any) -> None:
 
 
 def moment(text: str) -> Moment:
-    """An LSN, an age, a time, or "now". Raises ArgumentTypeError: it is none of them."""
-    from runtime.storage.moments import NOW, Moment  # lazy: other commands start without the storage
+    """An LSN, an age, a time, "begin" or "now". Raises ArgumentTypeError: it is none of them."""
+    from runtime.storage.moments import BEGIN, NOW, Moment  # lazy: other commands start without the storage
 
-    if text == _NOW:
-        return NOW
+    if text in (_NOW, "begin"):
+        return NOW if text == _NOW else BEGIN
     if _LSN.fullmatch(text):
         return Moment(lsn=int(text))
     try:
-        return Moment(wall_ns=since(text))
+        return Moment(wall_ns=since(text, utc=True))
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither an LSN, an age such as 90m or 2h, an ISO 8601 time, nor now"
+            f"{text!r} is neither an LSN, an age such as 90m or 2h, an ISO 8601 time, nor begin or now"
         ) from None
 
 

@@ -26,8 +26,10 @@ class IntermixedParser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         """As argparse's; where some of the arguments may be missing, the options are read first."""
         several = any(action.nargs in _SEVERAL for action in self._get_positional_actions())
-        if self._mixing or not several or args is None:
+        if self._mixing or args is None:
             return super().parse_known_args(args, namespace)
+        if not several:
+            return self._all_known(*super().parse_known_args(args, namespace))
         head, tail = list(args), []
         if "--" in head:
             at = head.index("--")
@@ -37,7 +39,13 @@ class IntermixedParser(argparse.ArgumentParser):
             found, extras = self.parse_known_intermixed_args([*head, *tail], namespace)
         finally:
             self._mixing = False
-        return found, [word.removeprefix(_LITERAL) for word in extras]
+        return self._all_known(found, [word.removeprefix(_LITERAL) for word in extras])
+
+    def _all_known(self, found: Any, extras: list[str]) -> tuple[Any, list[str]]:
+        """What was not understood is refused here, with the usage of this command and not of the whole program."""
+        if extras:
+            self.error(f"unrecognized arguments: {' '.join(extras)}")
+        return found, extras
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         return super()._get_values(action, [word.removeprefix(_LITERAL) for word in arg_strings])

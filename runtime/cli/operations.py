@@ -1,4 +1,4 @@
-"""`dead`, `replay`, `discard`, `rerun`, `drain`, `priority`, `why`: what an operator does, from another process.
+"""`dead`, `redrive`, `discard`, `cancel`, `rerun`, `drain`, `priority`, `why`: what an operator does, from outside.
 
 What is changed is durable when the command ends. `dead` reads the log where no engine runs; all else needs one, because
 the folder's log is written by its owner only. Arguments are shown as they are stored: no code of the user's is loaded.
@@ -145,6 +145,24 @@ def for_each(
     done = "runs again" if what == "replay" else "discarded"
     text = f"{counted(count, f'letter {done}', 'letters ' + done.replace('runs', 'run'))}"
     console.say(json.dumps({"count": count}) if as_json else text)
+    return Exit.OK
+
+
+def cancel(state: Path, run: str, console: Console, *, as_json: bool = False) -> Exit:
+    """Cancel a run, or a single task.
+
+    Args:
+        state: The state folder.
+        run: Its id.
+        console: Where to print.
+        as_json: One JSON object instead of text.
+
+    Raises:
+        UnknownRun: There is none. EngineUnavailable: no engine runs there.
+    """
+    cancelled = bool(engine_of(state)("cancel", {"run": run}))
+    text = f"{run} is cancelled; what runs of it is being stopped" if cancelled else f"{run} had ended before"
+    console.say(json.dumps({"cancelled": cancelled}) if as_json else text)
     return Exit.OK
 
 

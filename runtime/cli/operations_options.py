@@ -51,6 +51,10 @@ def add_operations(commands: Any) -> None:
         add_letters(add_command(commands, name, command, text, f"{NEEDS_ENGINE} {LETTERS_KEPT}"))
     forgotten = add_command(commands, "forget", _forget, "delete a finished run, also from the archive", FORGETS)
     forgotten.add_argument("run", metavar="RUN", help="its id")
+    cancel = add_command(
+        commands, "cancel", _cancel, "cancel a run, or a single task, that has not ended", NEEDS_ENGINE
+    )
+    cancel.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     rerun = add_command(commands, "rerun", _rerun, "run again what did not succeed of a run", NEEDS_ENGINE)
     rerun.add_argument("run", metavar="RUN", help="id of the run, or of a single task")
     drain = add_command(
@@ -145,14 +149,15 @@ def filter_in(arguments: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def since(text: str) -> int:
-    """Nanoseconds since 1970. A time without a zone is one of this machine's."""
+def since(text: str, *, utc: bool = False) -> int:
+    """Nanoseconds since 1970. A time without a zone is one of this machine's, or UTC; so are times in what is shown."""
     age = _AGE.fullmatch(text)
     try:
         if age is not None:
             when = datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
         else:
-            when = datetime.fromisoformat(text).astimezone(UTC)
+            when = datetime.fromisoformat(text)
+            when = (when.replace(tzinfo=UTC) if utc and when.tzinfo is None else when).astimezone(UTC)
         return max(0, datetime_to_ns(when))
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
@@ -209,6 +214,12 @@ def _forget(arguments: argparse.Namespace, console: Console) -> Exit:
     from runtime.cli.forget import forget  # lazy: each command loads what it needs
 
     return forget(arguments.state, arguments.run, console, as_json=arguments.json)
+
+
+def _cancel(arguments: argparse.Namespace, console: Console) -> Exit:
+    from runtime.cli import operations  # lazy: each command loads what it needs
+
+    return operations.cancel(arguments.state, arguments.run, console, as_json=arguments.json)
 
 
 def _rerun(arguments: argparse.Namespace, console: Console) -> Exit:

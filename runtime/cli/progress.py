@@ -29,8 +29,8 @@ LINE_SHARE: Final = 0.05
 class Meter(Protocol):
     """Shows how far a run is."""
 
-    def show(self, done: int, total: int, running: int, failed: int) -> None:
-        """The present numbers of nodes."""
+    def show(self, done: int, total: int, held: int, failed: int) -> None:
+        """The present numbers of nodes. `held` are with workers: few of these run, the others are next there."""
 
     def note(self, text: str) -> None:
         """A line that stays."""
@@ -49,7 +49,7 @@ def meter_for(console: Console, title: str, *, quiet: bool = False) -> Meter:
 class NoMeter:
     """Shows nothing."""
 
-    def show(self, done: int, total: int, running: int, failed: int) -> None:
+    def show(self, done: int, total: int, held: int, failed: int) -> None:
         """Nothing."""
 
     def note(self, text: str) -> None:
@@ -73,20 +73,24 @@ class LineMeter:
         self._title = title
         self._clock = clock
         self._started = self._last = clock()
-        self._shown = (-1, -1, -1, -1)
+        self._shown = self._seen = (-1, -1, -1, -1)
 
-    def show(self, done: int, total: int, running: int, failed: int) -> None:
+    def show(self, done: int, total: int, held: int, failed: int) -> None:
         """Print a line, if it is time and something changed."""
         now = self._clock()
         since = now - self._started
-        numbers = (done, total, running, failed)
+        numbers = self._seen = (done, total, held, failed)
         if numbers == self._shown or now - self._last < max(LINE_S, since * LINE_SHARE):
             return
-        self._last, self._shown = now, numbers
+        self._last = now
+        self._print(since)
+
+    def _print(self, since: float) -> None:
+        self._shown = done, total, held, failed = self._seen
         bad = f", {failed:,} failed" if failed else ""
         percent = done * 100 // total if total else 0
         self._console.note(
-            f"{self._title}: {done:,} of {counted(total, 'node')} ({percent} %){bad}, {running:,} running, "
+            f"{self._title}: {done:,} of {counted(total, 'node')} ({percent} %){bad}, {held:,} with workers, "
             f"{duration_text(int(since * 1e9))}"
         )
 
@@ -95,7 +99,10 @@ class LineMeter:
         self._console.note(text)
 
     def close(self) -> None:
-        """Nothing: the report follows."""
+        """The last numbers, if the run did not end, and somebody was told others; else the report follows."""
+        done, total, *_ = self._seen
+        if done < total and self._shown not in (self._seen, (-1, -1, -1, -1)):
+            self._print(self._clock() - self._started)
 
 
 class BarMeter:
@@ -116,10 +123,10 @@ class BarMeter:
         self._task: TaskID = self._progress.add_task(escape(printable(title)), total=None, more="")
         self._progress.start()
 
-    def show(self, done: int, total: int, running: int, failed: int) -> None:
+    def show(self, done: int, total: int, held: int, failed: int) -> None:
         """Redraw."""
         bad = f", [red]{failed:,} failed[/red]" if failed else ""
-        self._progress.update(self._task, completed=done, total=total, more=f"{running:,} running{bad}")
+        self._progress.update(self._task, completed=done, total=total, more=f"{held:,} with workers{bad}")
 
     def note(self, text: str) -> None:
         """Print it above the bar."""

@@ -28,7 +28,9 @@ def add_query(commands: Any) -> None:
         "sql", nargs="?", metavar="SQL", help="one SELECT over runs and tasks; - reads it; without: their columns"
     )
     options.add_argument("param", nargs="*", metavar="PARAM", help="what each ? stands for, as text")
-    options.add_argument("--at", type=moment, metavar="MOMENT", help="as of an LSN, an age such as 2h, or a time")
+    options.add_argument(
+        "--at", type=moment, metavar="MOMENT", help="as of an LSN, an age such as 2h, a time (UTC), begin or now"
+    )
     options.add_argument(
         "--timeout", type=_seconds, default=TIMEOUT_S, metavar="S", help="seconds (default %(default)g)"
     )

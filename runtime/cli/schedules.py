@@ -66,7 +66,7 @@ def schedule_lines(schedules: list[ScheduleStatus], pid: int | None) -> list[str
     """The schedules as text."""
     if not schedules:
         return ["no schedules"]
-    header = ("schedule", "when", "runs", "starts next", "then due", "last due", "it", "runs so far")
+    header = ("schedule", "when", "runs", "starts next", "then due", "last due", "ended as", "runs so far")
     lines = align([header, *map(_row, schedules)], left=7)
     for schedule in schedules:
         passed, last = schedule.passed_due, schedule.last_due

@@ -44,6 +44,7 @@ def show_simulation(
     if not recording.runs:
         raise ConfigurationError("simulate: the log holds no submission, so there is nothing to simulate")
     simulation = Simulation(recording, setting)  # what is wrong is said before anything takes long
+    setting.refuse_unknown(recording)
     as_recorded = simulation.run() if setting.is_recorded else Simulation(recording, Setting()).run()
     was, base = recorded_figures(recording), simulated_figures(as_recorded)
     would = base if setting.is_recorded else simulated_figures(simulation.run())
@@ -54,6 +55,7 @@ def show_simulation(
         simulated=would,
         fit=base.makespan_ns / was.makespan_ns if was.makespan_ns else None,
         unknown=not_known(recording, simulation),
+        base=None if setting.is_recorded else base,
     )
     if page_to is not None:
         try:

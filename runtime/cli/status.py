@@ -153,7 +153,7 @@ def _row(run: Mapping[str, Any], *, live: bool) -> tuple[str, ...]:
     return (
         run["run_id"],
         run.get("name") or "–",
-        PAUSED if run.get("paused", 0) >= max(1, counts.ready + counts.running) else run["state"],
+        PAUSED if _is_paused(run, counts) else run["state"],
         f"{counts.total:,}",
         f"{counts.done:,}",
         f"{counts.failed:,}",
@@ -163,3 +163,10 @@ def _row(run: Mapping[str, Any], *, live: bool) -> tuple[str, ...]:
         time_text(created),
         duration_text(ended - created) if created and ended else "–",
     )
+
+
+def _is_paused(run: Mapping[str, Any], counts: Counts) -> bool:
+    """Whether a pause holds all of it back that could run; what workers have runs on."""
+    if run.get("live") and counts.running:
+        return False
+    return bool(run.get("paused", 0) >= max(1, counts.ready + counts.running))

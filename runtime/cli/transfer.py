@@ -44,7 +44,8 @@ def export_to(
             done = _into_file(state, runs, output, archived=archived)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise StateFolderError("the export was not read to its end") from None
+        hint = "let the reader take all of it, or write a file: --output FILE"
+        raise StateFolderError("the export was not read to its end").hinting(hint) from None
     except OSError as fault:
         if fault.errno in NO_SPACE:
             raise DiskFull(f"no space for the export: {fault}") from fault

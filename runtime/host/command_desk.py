@@ -26,7 +26,20 @@ from runtime.host import command_socket
 from runtime.host.teller import Teller
 
 QUESTIONS: Final = frozenset(
-    {"dead", "discard", "forget", "held", "letter", "policy", "priority", "replay", "rerun", "schedules", "why"}
+    {
+        "cancel",
+        "dead",
+        "discard",
+        "forget",
+        "held",
+        "letter",
+        "policy",
+        "priority",
+        "replay",
+        "rerun",
+        "schedules",
+        "why",
+    }
 )
 """What may be asked from outside."""
 
@@ -84,7 +97,10 @@ class CommandDesk:
             return
         session = f"command {next(self._numbers)}"
         self._teller.others[session] = caller.answer
-        self._deliver(msg.Queried(session, 0, what, args))
+        if what == "cancel":
+            self._deliver(msg.CancelAsked(session, 0, str(args.get("run")), None))
+        else:
+            self._deliver(msg.Queried(session, 0, what, args))
 
     def close(self) -> None:
         """Take no more calls, and remove the socket."""

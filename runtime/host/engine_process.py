@@ -47,12 +47,15 @@ from runtime.profile.gauges import gauge_engine
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder
+from runtime.storage.gone import gone_before, gone_of
 from runtime.storage.openings import Opening, note_opening
 from runtime.storage.report import RecoveryReport
 from runtime.storage.resume import resume
 from runtime.storage.salvage import mend_log
 from runtime.storage.wal import LogWriter
 
+LOST_NAMED_MAX: Final = 20
+"""Stretches of the log that `recovery` names, of those that salvage gave up."""
 GC_THRESHOLD: Final = (10_000, 2, 10_000)
 """Collections look at young objects only, and at few: 40,000 take 1.6 ms, the million items of a graph 100. Old ones
 are looked at once in 300 million new ones, because the engine makes no cycles: none were found after three million
@@ -113,7 +116,8 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         found, effects = _begin(folder, replay, report.next_lsn, opened)
         _sweep(scheduler, blobs, let_go, removes=config.get("sweeps", True))
         core = EngineCore(scheduler, persister, node_types, {"pid": os.getpid(), "spawner_pid": os.getppid()})
-        recovery = {**found, **_summary(report, replay.loaded_lsn), **_archive(folder, archives, owes)}
+        past = replay.loaded_lsn > 0 and gone_of(replay) > 0
+        recovery = {**found, **_summary(report, replay.loaded_lsn), **_archive(folder, archives, owes, past)}
         fsync, main = config["durability"] == "fsync", config.get("main")
         worker_config = {"blobs": folder.blobs_path, "fsync": fsync, "node_type_names": names, "main": main}
         _settle_memory()
@@ -203,15 +207,20 @@ def _fail(host: EngineHost, loop: asyncio.AbstractEventLoop, context: dict[str, 
 def _summary(report: RecoveryReport, checkpoint_lsn: int) -> dict[str, Any]:
     """What the face shows of the log that was read."""
     facts = {"bytes_cut": report.bytes_cut, "records_cut": report.records_cut, "known_gaps": report.known_gaps}
-    return {**facts, "mended": bool(report.mended), "clean": report.clean, "checkpoint_lsn": checkpoint_lsn}
+    gaps = [f"{gap.segment}: LSN {gap.lsn_from} to {gap.lsn_to}" for gap in report.mended if gap.lsn_to >= gap.lsn_from]
+    lost = {"lost": [*report.lost, *gaps[:LOST_NAMED_MAX]]} if report.lost or gaps else {}
+    mended = bool(report.mended or report.lost)
+    return {**facts, "mended": mended, "clean": report.clean, "checkpoint_lsn": checkpoint_lsn, **lost}
 
 
-def _archive(folder: StateFolder, archives: bool, owes: bool) -> dict[str, Any]:
-    """What the face shows of the archive: that it had to be set aside, or that there will be one again."""
+def _archive(folder: StateFolder, archives: bool, owes: bool, past_checkpoint: bool) -> dict[str, Any]:
+    """What the face shows of the archive: that it had to be set aside, that it is gone (with so many runs at most), or
+    that there will be one again."""
     if not archives:
         return {"archive_owed": True} if owes else {}
     if not os.path.exists(os.path.join(folder.path, ARCHIVE_NAME)):
-        return {}
+        gone = gone_before(folder) if past_checkpoint else 0
+        return {"archive_missing": gone} if gone else {}
     from runtime.storage.archiving import set_aside_damaged  # lazy: most starts find no archive
 
     trouble = set_aside_damaged(folder)

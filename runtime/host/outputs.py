@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from actors.afterwards import output_of
 from actors.core import EngineCore
 from actors.protocol import limits
 from actors.protocol import messages as msg
@@ -85,7 +86,7 @@ class Outputs:
         if post is not None:
             post.drain_output()
             text = post.output.peek(serial)
-        text = text or self._kept.get((run.no, node), "")
+        text = text or self._kept.get((run.no, node), "") or output_of(run, node)["text"]
         return [message.query_id, {"text": printable(text), "truncated": "\n... truncated " in text}, None]
 
     def _keep_of(self, worker: int, serial: int, text: str) -> None:

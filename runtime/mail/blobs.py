@@ -185,10 +185,13 @@ class BlobStore:
     def _opened(self, path: Path) -> int:
         try:
             return os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
+        except FileNotFoundError as missing:
             if self._also is None:
                 raise
-            return os.open(self._also / path.relative_to(self._folder), os.O_RDONLY)
+            try:
+                return os.open(self._also / path.relative_to(self._folder), os.O_RDONLY)
+            except FileNotFoundError:
+                raise missing from None  # it belongs here, whoever else might have had it
 
     def _path(self, name: str) -> Path:
         parts = name.split("/")

@@ -27,7 +27,8 @@ _STYLE: Final = (
 @dataclass(frozen=True, slots=True)
 class PlanReport:
     """All that is said. `fit` is what the simulation of what was recorded took, with nothing changed, as a part of what
-    was recorded; None where nothing was recorded to compare with."""
+    was recorded; None where nothing was recorded to compare with. `base` are the figures of that simulation: what they
+    differ from `recorded` by is the model's error, and only what differs from them comes of the change."""
 
     folder: str
     changes: Sequence[str]
@@ -35,6 +36,7 @@ class PlanReport:
     simulated: HistoryFigures
     fit: float | None
     unknown: Sequence[str]
+    base: HistoryFigures | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -42,6 +44,7 @@ class PlanReport:
             "changes": list(self.changes),
             "fit": self.fit,
             "recorded": to_json(self.recorded),
+            "unchanged": to_json(self.base or self.simulated),
             "simulated": to_json(self.simulated),
             "unknown": list(self.unknown),
         }
@@ -50,18 +53,28 @@ class PlanReport:
 def text_lines(report: PlanReport) -> list[str]:
     """The report as lines of plain text."""
     was, would = report.recorded, report.simulated
+    more = would.tasks - was.tasks
+    ended = f"; {more:,} of them had not ended in the log, and are simulated to their end" if more > 0 else ""
     lines = [
         f"state folder   {report.folder}",
         f"changed        {'; '.join(report.changes) or 'nothing'}",
-        f"tasks          {was.tasks:,} recorded, {would.tasks:,} simulated",
+        f"tasks          {was.tasks:,} recorded, {would.tasks:,} simulated{ended}",
         f"makespan       {duration_text(was.makespan_ns)} recorded, {_against(was.makespan_ns, would.makespan_ns)}",
     ]
     if report.fit is not None:
-        lines.append(f"model          with nothing changed it takes {report.fit:.1%} of what was recorded")
+        lines.append(
+            f"model          with nothing changed it takes {report.fit:.1%} of what was recorded{_still(more)}"
+        )
+    if report.base is not None:
+        change = _against(report.base.makespan_ns, would.makespan_ns)
+        lines.append(f"effect         {duration_text(report.base.makespan_ns)} with nothing changed, {change}")
+        lines.append(
+            "               in the tables: recorded, simulated with nothing changed (model), with the change (→)"
+        )
     lines += ["", *align(_pool_rows(report), left=1)]
-    lines += ["", *align(_wait_rows("class", was.classes, would.classes), left=1)]
+    lines += ["", *align(_wait_rows("class", *(each.classes for each in _all(report))), left=1)]
     if len({*was.tenants, *would.tenants}) > 1:
-        lines += ["", *align(_wait_rows("tenant", was.tenants, would.tenants), left=1)]
+        lines += ["", *align(_wait_rows("tenant", *(each.tenants for each in _all(report))), left=1)]
     for before, after in _pairs(was, would):
         lines += ["", f"{after.name}: tasks that wait, over the makespan", *_bars(before, after)]
     if report.unknown:
@@ -72,7 +85,7 @@ def text_lines(report: PlanReport) -> list[str]:
 def page(report: PlanReport) -> bytes:
     """The report as one HTML page."""
     was, would = report.recorded, report.simulated
-    head = [f"<li>{escape(line)}</li>" for line in text_lines(report)[: 5 if report.fit is not None else 4]]
+    head = [f"<li>{escape(line)}</li>" for line in _head(text_lines(report))]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
         "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'\">",
@@ -80,8 +93,8 @@ def page(report: PlanReport) -> bytes:
         "<h2>Node types</h2>",
         _table(_pool_rows(report)),
         "<h2>Waits</h2>",
-        _table(_wait_rows("class", was.classes, would.classes)),
-        _table(_wait_rows("tenant", was.tenants, would.tenants)),
+        _table(_wait_rows("class", *(each.classes for each in _all(report)))),
+        _table(_wait_rows("tenant", *(each.tenants for each in _all(report)))),
     ]
     for before, after in _pairs(was, would):
         for what, one, other in (("wait", before.waiting, after.waiting), ("run", before.running, after.running)):
@@ -97,48 +110,61 @@ def _pairs(was: HistoryFigures, would: HistoryFigures) -> list[tuple[PoolFigures
     return [(before[pool.name], pool) for pool in would.pools if pool.name in before and (pool.tasks or pool.slots)]
 
 
+def _head(lines: Sequence[str]) -> Sequence[str]:
+    """The lines before the first table."""
+    return lines[: lines.index("")]
+
+
+def _still(more: int) -> str:
+    return ", which lacks what had not ended" if more > 0 else ""
+
+
+def _all(report: PlanReport) -> list[HistoryFigures]:
+    """What the tables have beside each other."""
+    return [report.recorded, *(() if report.base is None else (report.base,)), report.simulated]
+
+
+def _header(first: Sequence[str], names: Sequence[str], count: int) -> tuple[str, ...]:
+    """A column for each history, of each of these names."""
+    marks = ("→",) if count == 2 else ("model", "→")
+    return (*first, *(cell for name in names for cell in (name, *marks)))
+
+
+def _slots(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"
+
+
 def _pool_rows(report: PlanReport) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [
-        ("node type", "tasks", "slots", "→", "utilisation", "→", "wait p50", "→", "wait p99", "→")
-    ]
+    histories = _all(report)
+    rows = [_header(("node type", "tasks"), ("slots", "utilisation", "wait p50", "wait p99"), len(histories))]
     for was, would in _pairs(report.recorded, report.simulated):
+        between = () if report.base is None else [pool for pool in report.base.pools if pool.name == would.name]
+        pools = (was, *between, would)
         rows.append(
             (
                 would.name,
                 f"{would.tasks:,}",
-                f"{was.slots:.4g}",
-                f"{would.slots:.4g}",
-                f"{was.utilisation:.1%}",
-                f"{would.utilisation:.1%}",
-                duration_text(was.waits.p50_ns),
-                duration_text(would.waits.p50_ns),
-                duration_text(was.waits.p99_ns),
-                duration_text(would.waits.p99_ns),
+                *(_slots(pool.slots) for pool in pools),
+                *(f"{pool.utilisation:.1%}" for pool in pools),
+                *(duration_text(pool.waits.p50_ns) for pool in pools),
+                *(duration_text(pool.waits.p99_ns) for pool in pools),
             )
         )
     return rows
 
 
-def _wait_rows(word: str, was: dict[str, Waits], would: dict[str, Waits]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [(word, "tasks", "wait p50", "→", "wait p99", "→", "mean", "→", "longest", "→")]
-    nothing = Waits(0, 0, 0, 0, 0)
-    names = list(dict.fromkeys((*was, *would)))
+def _wait_rows(word: str, *histories: dict[str, Waits]) -> list[tuple[str, ...]]:
+    rows = [_header((word, "tasks"), ("wait p50", "wait p99", "mean", "longest"), len(histories))]
+    nothing, would = Waits(0, 0, 0, 0, 0), histories[-1]
+    names = list(dict.fromkeys(name for each in histories for name in each))
     names.sort(key=lambda name: -would.get(name, nothing).tasks if word == "tenant" else 0)
     for name in names[:TENANTS_SHOWN_MAX]:
-        one, other = was.get(name, nothing), would.get(name, nothing)
-        cells = [
-            duration_text(ns)
-            for pair in (
-                (one.p50_ns, other.p50_ns),
-                (one.p99_ns, other.p99_ns),
-                (one.mean_ns, other.mean_ns),
-                (one.max_ns, other.max_ns),
-            )
-            for ns in pair
-        ]
-        rows.append((name or "(default)", f"{other.tasks:,}", *cells))
+        found = [each.get(name, nothing) for each in histories]
+        columns = ("p50_ns", "p99_ns", "mean_ns", "max_ns")
+        cells = [duration_text(getattr(waits, column)) for column in columns for waits in found]
+        rows.append((name or "(default)", f"{found[-1].tasks:,}", *cells))
     if len(names) > TENANTS_SHOWN_MAX:
-        rows.append((f"… and {counted(len(names) - TENANTS_SHOWN_MAX, 'more')}", *[""] * 9))
+        rows.append((f"… and {counted(len(names) - TENANTS_SHOWN_MAX, 'more')}", *[""] * (len(rows[0]) - 1)))
     return rows
 
 

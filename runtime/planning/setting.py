@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from actors.policy.policy import TABLES, Policy
@@ -20,6 +21,9 @@ EVERY: Final = ""
 """Stands for all node types that are not named."""
 WORKERS_MAX: Final = 4096
 """Of one node type; more than an engine has, since nobody has to pay for them here."""
+_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {"class": "class", "tenant": "tenant", "key": "concurrency key", "type": "node type", "rate": "rate key"}
+)
 Numbers = Mapping[str, int]
 
 
@@ -73,6 +77,31 @@ class Setting:
         """The policy where that one was recorded. Raises ConfigurationError: the change is wrong, or does not fit."""
         policy = Policy.of(recorded, bounded=False)
         return policy.changed(self.policy) if self.policy else policy
+
+    def refuse_unknown(self, recording: Recording) -> None:
+        """Refuse changes for what no task of the log has: nothing would come of them.
+
+        Raises:
+            ConfigurationError: All of them are named.
+        """
+        kinds = [kind for run in recording.runs.values() for kind in run.run.kinds]
+        known = {
+            "class": {PRIORITIES[kind.priority] for kind in kinds},
+            "tenant": {kind.tenant for kind in kinds},
+            "key": {kind.concurrency_key for kind in kinds if kind.concurrency_key},
+            "type": set(recording.node_types),
+            "rate": {kind.rate_key for kind in kinds if kind.rate_key},
+        }
+        of_table = {"weights": "tenant", "rates": "rate", "shares": "class"}
+        problems = []
+        for table in TABLES:
+            for name in self.policy.get(table, {}):
+                what, _, bare = name.partition(":") if table == "quotas" else (of_table[table], "", name)
+                if what in known and bare not in known[what]:
+                    there = ", ".join(sorted(one or "(default)" for one in known[what])) or "none"
+                    problems.append(f"{_WORDS[what]} {bare!r}: no task of the log has it; what there is: {there}")
+        if problems:
+            raise ConfigurationError(f"simulate: {'; '.join(problems)}")
 
     @property
     def is_recorded(self) -> bool:

@@ -38,7 +38,7 @@ class SqlQuery:
     Args:
         sql: One SELECT over the views.
         params: What its parameters stand for: a list for `?`, a mapping for `:name`.
-        at: As of which moment: an LSN, a time with a time zone, or a `Moment`; None: now.
+        at: As of which moment: an LSN, a time with a time zone, "begin", or a `Moment`; None: now.
         timeout: Seconds for all of it; None: as long as it takes.
         rows_max: Rows at most.
 

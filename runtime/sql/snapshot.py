@@ -32,7 +32,7 @@ from runtime.sql.archive_source import GoneRun
 from runtime.sql.budget import Budget
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
-from runtime.storage.moments import NOW, DatedReplay, Moment, MomentReading
+from runtime.storage.moments import BEGIN, NOW, DatedReplay, Moment, MomentReading
 from runtime.storage.resume import until_whole
 from runtime.storage.sharded_tail import open_tail
 
@@ -170,7 +170,7 @@ class FolderState:
             return self._then[1]
         self._then = None
         found = self._begin(moment, upto_lsn, budget, archived_lsn).snapshot()
-        if moment.lsn is not None:  # a time that has not passed may mean more later
+        if moment.lsn is not None and moment != BEGIN:  # what else is meant may be another moment later
             self._then = moment, found
         return found
 

@@ -4,7 +4,8 @@ Knows bytes, files and crashes. Must not know what a payload means, nor decide a
 Read in this order: `files` (the seam to the disk), `segment` (the byte layout), `segment_files` (its files), `wal` (the
 writer), `syncs` (of several files at once), `reader` (recovery), `salvage` (a damaged log made whole again), `folder`
 (identity and ownership), `sqlite_file` and `packing` (what checkpoint and archive have in common), `checkpoint` (the
-state in a file), `resume` (where a recovery begins), `take` (the next checkpoint), `verify` (its bytes).
+state in a file), `resume` (where a recovery begins), `stand_in` (in the place of a lost checkpoint), `clocks` (behind
+a hole), `take` (the next checkpoint), `verify` (its bytes).
 
 Reading from any place: `seek` (a record by its LSN or a key), `seek_keys`, `seek_run` (a run's submission), `tail`.
 

@@ -24,7 +24,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Self
 
-from actors.archived import ArchiveRule, archived_run
+from actors.archived import ArchiveRule, archived_run, credible
 from actors.once import folders
 from actors.protocol.archive_errors import ArchiveUnusable
 from actors.protocol.errors import EnvironmentFault, PayloadError
@@ -105,7 +105,8 @@ class Archiver:
         if self._archive is not None and self._replay.scheduler.lsn <= self._archive.lsn:
             return
         row = archived_run(run, ended_ns)
-        expires_ns = self._rule.expires_ns(row)
+        known = run.no not in self._replay.guessed and credible(run, ended_ns) is not None
+        expires_ns = self._rule.expires_ns(row if known else row._replace(ended_ns=self._now_ns))
         if expires_ns is not None and expires_ns <= self._now_ns:
             return
         parts = [SavedPart(run.no, *piece) for piece in save_run(run)]
@@ -121,7 +122,9 @@ class Archiver:
                 self._files.sync_folder(folder)
         self._linked.clear()
         if self._waiting:
-            self._archive = self._archive or self._open()
+            if self._archive is None:
+                self._archive = self._open()
+            self._archive.obey(self._rule)  # before: who ended by a clock that is lost stays longer than it says
             self.bytes += self._archive.put(self._waiting)
             self._waiting, self._waiting_bytes = [], 0
 

@@ -25,6 +25,7 @@ from actors.protocol.words import counted
 from actors.run import Run
 from runtime.mail.blobs import PART, BlobStore
 from runtime.mail.references import BlobRef, blobs_in, values_of
+from runtime.storage.clocks import with_clocks
 from runtime.storage.files import DiskFiles, Files
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import LogReader, read_log
@@ -92,7 +93,7 @@ def check_contents(path: str | os.PathLike[str], *, files: Files | None = None) 
             sieve = Sieve(store.open, store.has_run)
             after_lsn = begin_to_salvage(folder, sieve.replay, files)
             reader = read_log(folder.log, files, salvage=True, live=True, after_lsn=after_lsn)
-            for record in reader:
+            for record in with_clocks(reader, sieve.replay, folder.path, after_lsn):
                 sieve.take(record, reader.lost)
             if reader.passed_over and reading < READINGS_MAX:  # the log was cut meanwhile
                 continue

@@ -47,6 +47,7 @@ from actors.protocol.errors import (
 )
 from actors.protocol.words import counted
 from runtime.storage.files import ASIDE, DiskFiles, Files, write_whole
+from runtime.storage.new_folder import TO_READ, TO_RESTORE
 from runtime.storage.segment import LogPlace
 from runtime.storage.wal import NO_SPACE
 
@@ -228,7 +229,8 @@ def _explain(name: str, error: OSError) -> NoReturn:
     if error.errno in NO_SPACE:
         raise DiskFull(f"no space to make the state folder {name}") from error
     text = _TEXTS.get(error.errno or 0, error.strerror or str(error))
-    raise StateFolderError(f"state folder {name}: {text}") from error
+    refused = StateFolderError(f"state folder {name}: {text}")
+    raise (refused.hinting(TO_READ) if error.errno == errno.ENOENT else refused) from error
 
 
 def _check_place(name: str) -> None:
@@ -260,9 +262,9 @@ def _read_identity(name: str, files: Files) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise StateFolderError(f"{path} is damaged; the log beside it was not touched") from error
+        raise StateFolderError(f"{path} is damaged; the log beside it was not touched").hinting(TO_RESTORE) from error
     if not isinstance(identity, dict) or identity.get("magic") != MAGIC:
-        raise NotAStateFolder(f"{path} was not written by Mainspring")
+        raise NotAStateFolder(f"{path} was not written by Mainspring").hinting(TO_READ)
     version = identity.get("format")
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise NewerFormat(f"state folder {name} has format {version}; this version reads up to {FORMAT_VERSION}")
@@ -272,7 +274,7 @@ def _read_identity(name: str, files: Files) -> dict[str, Any] | None:
         if not _LOG_NAME.fullmatch(log_name) or not 1 <= shards <= limits.LOG_SHARDS_MAX:
             raise ValueError(log_name)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise StateFolderError(f"{path} is damaged; the log beside it was not touched") from error
+        raise StateFolderError(f"{path} is damaged; the log beside it was not touched").hinting(TO_RESTORE) from error
     return identity
 
 
@@ -280,11 +282,12 @@ def _refuse_foreign(name: str, files: Files, *, create: bool) -> None:
     """Raise unless a folder without identity is empty, or was being made by us when that was cut short."""
     names = set(files.list(name)) - _HARMLESS_NAMES
     if names - _OWN_NAMES:
-        raise NotAStateFolder(f"{name} is not empty and has no {IDENTITY_NAME}")
+        refused = NotAStateFolder(f"{name} is not empty and has no {IDENTITY_NAME}")
+        raise refused if create else refused.hinting(TO_READ)
     if any(files.list(os.path.join(name, part)) for part in {LOG_NAME, BLOBS_NAME} & names):
-        raise StateFolderError(f"{name} has contents, but its {IDENTITY_NAME} is missing")
+        raise StateFolderError(f"{name} has contents, but its {IDENTITY_NAME} is missing").hinting(TO_RESTORE)
     if not create:
-        raise StateFolderError(f"{name} is not a state folder yet: it has no {IDENTITY_NAME}")
+        raise StateFolderError(f"{name} is not a state folder yet: it has no {IDENTITY_NAME}").hinting(TO_READ)
 
 
 def _make_identity(name: str, files: Files, shards: int) -> dict[str, Any]:

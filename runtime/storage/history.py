@@ -55,12 +55,12 @@ class Picture:
     schedules: dict[str, dict[str, Any]]
 
 
-def history(state_dir: str | os.PathLike[str], until: int | datetime | None = None) -> Picture:
+def history(state_dir: str | os.PathLike[str], until: int | datetime | str | None = None) -> Picture:
     """What a state folder knew at a moment; an engine may run there.
 
     Args:
         state_dir: The state folder.
-        until: An LSN, or a time with a time zone; None is now.
+        until: An LSN, a time with a time zone, or "begin" for the first moment that is kept; None is now.
 
     Returns:
         A picture: `lsn`, `at_ns`, `digest` of all of the state, `runs` by number (`run_id`, `name`, `state`, `counts`,
@@ -159,13 +159,19 @@ def _picture(replay: DatedReplay) -> Picture:
         lsn=scheduler.lsn,
         at_ns=replay.told_ns,
         digest=state_digest(scheduler),
-        runs={no: _picture_of(run, scheduler.ended_ns.get(no)) for no, run in sorted(runs.items())},
+        runs={no: picture_of(run, scheduler.ended_ns.get(no)) for no, run in sorted(runs.items())},
         policy=scheduler.standing.as_logged(replay.opened.get("policy")).to_json(),
         schedules={name: schedule.to_json() for name, schedule in sorted(scheduler.schedules.by_name.items())},
     )
 
 
-def _picture_of(run: Run, ended_ns: int | None) -> RunPicture:
+def picture_of(run: Run, ended_ns: int | None) -> RunPicture:
+    """One run as it is now.
+
+    Args:
+        run: The run; who asks does not fold on with it.
+        ended_ns: When it ended, if it has.
+    """
     name = run.name or (run.kinds[0].name if run.kinds else "")
     ended = None if run.open else ended_ns
     state, counts = str(run.run_state()), list(run.counts())

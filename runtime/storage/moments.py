@@ -14,6 +14,7 @@ forgotten since, where the log they were in is gone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -51,10 +52,12 @@ class Moment(NamedTuple):
 
 
 NOW: Final = Moment()
+BEGIN: Final = Moment(lsn=-1)
+"""The first one that a folder still knows: behind the first record of its log, or of what its checkpoint has."""
 
 
 def moment_of(at: object, what: str) -> Moment:
-    """The moment that somebody means: an LSN, a time with a time zone, or None for now.
+    """The moment that somebody means: an LSN, a time with a time zone, "begin", or "now" or None for now.
 
     Args:
         at: What was given.
@@ -63,15 +66,20 @@ def moment_of(at: object, what: str) -> Moment:
     Raises:
         ConfigurationError: It is none of them.
     """
-    if at is None:
+    if at is None or at == "now":
         return NOW
+    if at == "begin":
+        return BEGIN
     if isinstance(at, Moment):
         return at
     if isinstance(at, datetime) and at.tzinfo is not None:
         return Moment(wall_ns=datetime_to_ns(at))
     if type(at) is int:
         return Moment(lsn=at)
-    raise ConfigurationError(f"{what} must be an LSN or a time with a time zone, not {at!r:.60}")
+    raise ConfigurationError(
+        f"{what} must be an LSN, a datetime with a time zone (datetime.now(UTC) - timedelta(hours=2)), "
+        f'"begin" or "now", not {at!r:.60}'
+    )
 
 
 class DatedReplay(Replay):
@@ -148,8 +156,9 @@ class MomentReading:
             UnknownMoment: The log does not reach there. CheckpointUnusable: what was before the log is not there.
             LogCorrupt, NewerFormat, StateFolderError: it cannot be read.
         """
-        replay, moments = self.replay, self._moments
+        replay = self.replay
         self.last_lsn = base_lsn = self._begin()
+        moments = self._moments
         reader = read_log(self._folder.log, self._files, live=True, after_lsn=base_lsn)
         ahead, open_ = [place for place, moment in enumerate(moments) if moment != NOW], len(moments)
         for record in reader:
@@ -175,29 +184,39 @@ class MomentReading:
         if self.overtaken:
             return
         for place in (place for place, moment in enumerate(moments) if moment == NOW or place in ahead):
-            lsn = moments[place].lsn
+            lsn, wall_ns = moments[place]
             if lsn is not None and lsn > self.last_lsn:
                 raise UnknownMoment(f"LSN {lsn:,} is beyond the end of the log, which is LSN {self.last_lsn:,}")
+            if wall_ns is not None and wall_ns > time.time_ns():
+                raise UnknownMoment(f"{moments[place]} has not come; the log ends with LSN {self.last_lsn:,}")
             yield place
 
     def _begin(self) -> int:
         """Begin with the checkpoint, where the log goes on from it and no moment is before it; its LSN, or 0."""
         begins = first_lsn(self._folder, self._files) or LSN_FIRST
+        if begins == LSN_FIRST:
+            self._resolve(LSN_FIRST)
         if begins == LSN_FIRST and (self._whole or self._timed):
             return 0
         checkpoint = CheckpointFile.read(self._folder.path, self._folder.uuid)
         if checkpoint is not None:
             with checkpoint:
-                early = min((moment.lsn for moment in self._moments if moment.lsn is not None), default=checkpoint.lsn)
+                known = [moment.lsn for moment in self._moments if moment.lsn is not None and moment != BEGIN]
+                early = min(known, default=checkpoint.lsn)
                 if begins == LSN_FIRST and early < checkpoint.lsn:
                     return 0
                 if begins <= checkpoint.lsn + 1:
                     load(self.replay, checkpoint.parts())
+                    self._resolve(checkpoint.lsn)
                     self._refuse_cut(checkpoint.lsn)
                     return checkpoint.lsn
         if begins != LSN_FIRST and (why := missing_checkpoint(self._folder, self._files, begins)) is not None:
             raise CheckpointUnusable(why)
         return 0
+
+    def _resolve(self, lsn: int) -> None:
+        """The first moment that there is is that of this record."""
+        self._moments = [Moment(lsn=lsn) if moment == BEGIN else moment for moment in self._moments]
 
     def _refuse_cut(self, checkpoint_lsn: int) -> None:
         """Raise UnknownMoment when a moment is before the checkpoint that was loaded."""

@@ -43,7 +43,7 @@ from runtime.storage.reader import read_log
 from runtime.storage.recovery import replay_of_all
 from runtime.storage.resume import first_lsn, resume_live
 
-QUESTIONS: Final = frozenset({"status", "nodes", "result", "story", "why"})
+QUESTIONS: Final = frozenset({"status", "nodes", "output", "result", "story", "why"})
 """Those of `actors.queries` that only read one run."""
 FOR_EVER: Final = ArchiveRule(None)
 LETTERS: Final = frozenset({"dead", "letter"})
@@ -101,6 +101,11 @@ class PastRuns:
         question = msg.Queried("", 0, what, {**args, "watch": False})
         (told,) = core.queries.answer(question, time.monotonic_ns(), time.time_ns())
         return list(told.body[1:])
+
+    def scheduler_with(self, key: str) -> Scheduler | None:
+        """One that knows the run of this id, and nothing else; None: it is not here. Raises: as `answer`."""
+        core = self._core_with(key) if self._is_there() else None
+        return None if core is None else core.scheduler
 
     def forget(self, key: str, number: int | None) -> bool:
         """Delete a run of the archive, or keep one that the log has let go of from coming there.

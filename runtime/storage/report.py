@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any, Final
 
 from actors.protocol.records import LSN_FIRST
+from actors.protocol.words import counted
 from runtime.storage.segment import SegmentInfo
 
 _GAP: Final = Struct("<BQ")
@@ -32,6 +33,17 @@ class Gap:
     lsn_to: int
 
 
+def gap_text(gap: Gap) -> str:
+    """A gap in words: where, and what is lost."""
+    where = f"gap in {gap.segment} at offset {gap.offset}" if gap.bytes else f"gap before {gap.segment}"
+    found = f"{counted(gap.bytes, 'byte')} damaged" if gap.bytes else "bytes are missing"
+    count = gap.lsn_to - gap.lsn_from + 1
+    if count < 1:
+        return f"{where}: {found}, no record lost that is not counted with another gap"
+    lsns = f"LSN {gap.lsn_from}" if count == 1 else f"LSN {gap.lsn_from} to {gap.lsn_to}"
+    return f"{where}: {found}, {counted(count, 'record')} lost, {lsns}"
+
+
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
     """What reading a log found.
@@ -39,7 +51,7 @@ class RecoveryReport:
     `bytes_cut` are the bytes of the torn tail, behind the `bytes` of the last segment; `records_cut` counts whole but
     unacknowledged records among them. `gaps` lists damage skipped by salvage now, `mended` what `mend_log` replaced
     by marks, `known_gaps` counts LSNs lost to salvages up to now. `ends`: of a log in shards, where each one's file of
-    the last segment ends.
+    the last segment ends. `lost`: what salvage gave up beside the log, in words.
     """
 
     segments: tuple[SegmentInfo, ...]
@@ -52,11 +64,12 @@ class RecoveryReport:
     known_gaps: int
     mended: tuple[Gap, ...] = ()
     ends: tuple[int, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
         """Nothing cut, nothing lost."""
-        return not (self.bytes_cut or self.gaps or self.known_gaps)
+        return not (self.bytes_cut or self.gaps or self.known_gaps or self.lost)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""

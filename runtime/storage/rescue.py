@@ -36,6 +36,7 @@ from actors.protocol.errors import DiskFull, InternalError, StateFolderError, St
 from actors.protocol.records import Record, RecordType
 from runtime.mail.blobs import BlobStore
 from runtime.storage.checkpoint import CheckpointFile
+from runtime.storage.clocks import with_clocks
 from runtime.storage.contents import Blobs, Contents, check_contents, look_up
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
@@ -176,7 +177,7 @@ class _LogCopy:
 
     def __init__(self, old: StateFolder, new: StateFolder, sieve: Sieve) -> None:
         files = DiskFiles()
-        self._new, self._sieve = new, sieve
+        self._old, self._new, self._sieve = old, new, sieve
         self._base_lsn = begin_to_salvage(old, sieve.replay, files)
         self._says_base = not self._base_lsn
         self._passed = array("Q")
@@ -213,18 +214,35 @@ class _LogCopy:
         return self._sieve.replay.offset_ns
 
     def _kept(self) -> Iterator[Record]:
-        for record in self.reader:
+        replay, said_ns = self._sieve.replay, self._offset_ns
+        for record in with_clocks(self.reader, replay, self._old.path, self._base_lsn):
             passed = self._sieve.take(record, self.reader.lost)
             if passed is None:
                 continue
-            lsn = self._base_lsn + 1 + len(self._passed)
+            if record.type != RecordType.OPENED and self._offset_ns != said_ns:
+                yield self._clock_record(record.lsn - 1)
+            said_ns = self._offset_ns
+            lsn = self._next_lsn
             self._passed.append(record.lsn)
             if record.type == RecordType.CHECKPOINT:
                 self._says_base = True
             elif record.type == RecordType.OPENED and self._base_lsn:
-                said = self._sieve.replay.opened
+                said = replay.opened
                 note_opening(self._new.path, Opening(lsn, said["now_ns"], said["wall_ns"]))
             yield passed._replace(lsn=lsn)
+
+    @property
+    def _next_lsn(self) -> int:
+        return self._base_lsn + 1 + len(self._passed)
+
+    def _clock_record(self, old_lsn: int) -> Record:
+        """Says the clock that holds from here on, in the place of an opening that is lost."""
+        lsn, next_no = self._next_lsn, self._sieve.scheduler.book.next_run_no
+        self._passed.append(old_lsn)
+        if self._base_lsn:
+            note_opening(self._new.path, Opening(lsn, 0, self._offset_ns))
+        said = {**self._sieve.replay.opened, "now_ns": 0, "wall_ns": self._offset_ns, "next_run_no": next_no}
+        return Record(lsn, RecordType.OPENED, orjson.dumps(said))
 
     def _add(self, type_: RecordType, said: Any) -> None:
         self._writer.write([Record(self._writer.next_lsn, type_, orjson.dumps(said))], sync=False)

@@ -7,7 +7,7 @@ is one rename of the identity file: a crash before it leaves the old log in use,
 reshard removes; a crash behind it leaves the new log in use, and the old one, which the next reshard removes.
 
 Concurrency: holds the lock of the folder; refuses one that an engine has open. Known limits: needs the space of the log
-once more; a damaged log is refused, salvage comes first.
+once more; a damaged log or checkpoint is refused, salvage comes first.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from typing import Any, Final
 import xxhash
 
 from actors.protocol import limits
-from actors.protocol.errors import ConfigurationError, DiskFull, InternalError, StateFolderError
+from actors.protocol.errors import CheckpointUnusable, ConfigurationError, DiskFull, InternalError, StateFolderError
 from actors.protocol.records import LSN_FIRST, Record, RecordType
+from actors.replay import Replay
+from actors.saved import load
+from actors.scheduler import Scheduler
+from runtime.storage.checkpoint import CheckpointFile
 from runtime.storage.files import DiskFiles, Files
 from runtime.storage.folder import StateFolder, is_log_name, next_log_name
 from runtime.storage.reader import list_segments, read_log, segment_heads
 from runtime.storage.report import MARK_CLOSED, RecoveryReport, lsn_behind_mark
+from runtime.storage.resume import first_lsn, missing_checkpoint
 from runtime.storage.segment import LogPlace
 from runtime.storage.wal import NO_SPACE, LogWriter, batches
 
@@ -65,7 +70,8 @@ def reshard(path: str | os.PathLike[str], shards: int, *, files: Files | None = 
     Raises:
         ConfigurationError: `shards` is out of range.
         StateFolderInUse: An engine has the folder open. StateFolderError, NewerFormat: It is no state folder.
-        LogCorrupt: The log is damaged before its tail; nothing was changed.
+        LogCorrupt, CheckpointUnusable: The log is damaged before its tail, or the checkpoint is, or it is missing;
+            nothing was moved.
         DiskFull: There is no room for the log once more; the old one is as it was.
 
     Crash: see the module.
@@ -78,9 +84,22 @@ def reshard(path: str | os.PathLike[str], shards: int, *, files: Files | None = 
         removed = _remove_others(folder, files)
         count = size = 0
         if shards != before:
+            _refuse_unusable(folder, files)
             count, size = _move(folder, shards, files)
             _remove_others(folder, files)
         return ReshardReport(folder.path, before, shards, count, size, folder.log_name, removed)
+
+
+def _refuse_unusable(folder: StateFolder, files: Files) -> None:
+    """A folder that does not open would not open afterwards; raise what an opening would."""
+    checkpoint = CheckpointFile.read(folder.path, folder.uuid)
+    begins, lsn = first_lsn(folder, files) or LSN_FIRST, 0
+    if checkpoint is not None:
+        with checkpoint:
+            lsn = checkpoint.lsn
+            load(Replay(Scheduler([])), checkpoint.parts())
+    if begins > lsn + 1 and (why := missing_checkpoint(folder, files, begins)) is not None:
+        raise CheckpointUnusable(why)
 
 
 def _move(folder: StateFolder, shards: int, files: Files) -> tuple[int, int]:

@@ -7,7 +7,8 @@
   checkpoint is passed over.
 - There is no checkpoint, and the log was cut because there was one: a CHECKPOINT record above the cut says so. Then
   something is missing, and nobody may go on as if it were not (`CheckpointUnusable`); only salvage does.
-- Salvage passes over a checkpoint that is damaged, and reads what the log has.
+- Salvage passes over a checkpoint that is damaged or missing, reads what the log has, and writes an empty one, so that
+  the folder is whole again and says from where on it knows what was.
 
 Concurrency: `live` beside an engine, which may write a checkpoint and remove segments meanwhile; then it is begun anew.
 """
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import orjson
@@ -25,10 +28,12 @@ from actors.protocol.records import LSN_FIRST, RecordType
 from actors.replay import Replay
 from actors.saved import load
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
+from runtime.storage.clocks import with_clocks
 from runtime.storage.files import DAMAGED, Files
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import list_segments, read_log, segment_heads
 from runtime.storage.report import RecoveryReport
+from runtime.storage.stand_in import stand_in
 
 T = TypeVar("T")
 LIVE_TRIES_MAX: Final = 5
@@ -48,7 +53,8 @@ def resume(folder: StateFolder, replay: Replay, files: Files, *, salvage: bool =
         salvage: Read what can be read.
 
     Returns:
-        What was found of the log. Writes nothing, but that salvage sets a damaged checkpoint aside.
+        What was found of the log. Writes nothing, but that salvage by the owner sets a damaged checkpoint aside, and
+        puts an empty one in the place of one that the log needs (`stand_in`).
 
     Raises:
         LogCorrupt, NewerFormat: As `read_log`. CheckpointUnusable: It is damaged, or missing.
@@ -61,8 +67,13 @@ def resume(folder: StateFolder, replay: Replay, files: Files, *, salvage: bool =
         path = os.path.join(folder.path, CHECKPOINT_NAME)
         if folder.owner:
             os.replace(path, path + DAMAGED)
+            with suppress(FileNotFoundError):
+                os.replace(path + "-journal", path + "-journal" + DAMAGED)
         after_lsn = 0
-    return _read(folder, replay, files, after_lsn, salvage=salvage, live=False)[0]
+    report = _read(folder, replay, files, after_lsn, salvage=salvage, live=False)[0]
+    if salvage and folder.owner and not after_lsn and (begins := _cut_at(replay, report)):
+        report = replace(report, lost=(stand_in(folder, replay, begins, files),))
+    return report
 
 
 def resume_live(folder: StateFolder, fresh: Callable[[], Replay], files: Files) -> tuple[Replay, RecoveryReport]:
@@ -188,7 +199,7 @@ def _read(
     folder: StateFolder, replay: Replay, files: Files, after_lsn: int, *, salvage: bool, live: bool
 ) -> tuple[RecoveryReport, bool]:
     reader = read_log(folder.log, files, salvage=salvage, live=live, after_lsn=after_lsn)
-    for record in reader:
+    for record in with_clocks(reader, replay, folder.path, after_lsn):
         replay.fold(record)
     report = reader.report()
     if not (after_lsn or salvage):
@@ -198,6 +209,11 @@ def _read(
 
 def refuse_cut(replay: Replay, report: RecoveryReport) -> None:
     """Raise CheckpointUnusable when this log, read alone, begins where a checkpoint should have been."""
-    begins = report.segments[0].first_lsn if report.segments else 1
-    if 1 < begins <= replay.checkpoint_lsn + 1:
+    if begins := _cut_at(replay, report):
         raise CheckpointUnusable(_missing(begins))
+
+
+def _cut_at(replay: Replay, report: RecoveryReport) -> int:
+    """Where a log that was read alone begins, if it was cut because of a checkpoint; else 0."""
+    begins = report.segments[0].first_lsn if report.segments else LSN_FIRST
+    return begins if LSN_FIRST < begins <= replay.checkpoint_lsn + 1 else 0

@@ -61,7 +61,7 @@ def mend_log(place: LogPlace, files: Files, report: RecoveryReport) -> RecoveryR
     log = read_log(place, files)
     for _ in log:
         pass
-    return replace(log.report(), mended=report.gaps)
+    return replace(log.report(), mended=report.gaps, lost=report.lost)
 
 
 def _mended(place: LogPlace, info: SegmentInfo, gaps: Iterable[Gap], data: bytes) -> bytes:

@@ -44,7 +44,7 @@ def mend_shards(place: LogPlace, files: Files, report: RecoveryReport) -> Recove
     log = read_log(place, files)
     for _ in log:
         pass
-    return replace(log.report(), mended=report.gaps)
+    return replace(log.report(), mended=report.gaps, lost=report.lost)
 
 
 def _records_of(segments: list[SegmentInfo], place: LogPlace, files: Files) -> dict[int, list[Record]]:

@@ -23,6 +23,7 @@ from actors.protocol.records import LSN_FIRST
 from actors.saved import kept_runs, load, save, save_touched
 from runtime.storage.archiving import Archiver
 from runtime.storage.checkpoint import CHECKPOINT_NAME, CheckpointFile
+from runtime.storage.clocks import with_clocks
 from runtime.storage.files import DAMAGED, Files
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
@@ -66,7 +67,7 @@ def take_checkpoint(
             replay.touched = load(replay, checkpoint.parts())
         archiver = None if rule is None else stack.enter_context(Archiver(folder, replay, rule, time.time_ns(), files))
         reader = read_log(folder.log, files, after_lsn=base_lsn, below=below)
-        for record in reader:
+        for record in with_clocks(reader, replay, folder.path, base_lsn):
             replay.fold(record)
         report = reader.report()
         if not base_lsn:

@@ -35,7 +35,6 @@ from actors.protocol.errors import (
     InternalError,
     PayloadError,
     StateFolderError,
-    UnknownRun,
 )
 from actors.protocol.records import Record, RecordType
 from actors.protocol.states import RunState
@@ -47,9 +46,10 @@ from runtime.mail.references import BlobRef, blobs_in
 from runtime.storage.contents import stored_values
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
+from runtime.storage.new_folder import unless_failed
 from runtime.storage.recovery import read_runs
 from runtime.storage.resume import resume
-from runtime.storage.transfer_archived import ArchivedRuns
+from runtime.storage.transfer_archived import ArchivedRuns, not_in_memory, refuse_text
 from runtime.storage.wal import NO_SPACE, LogWriter
 
 PIECE_BYTES: Final = 3 << 20
@@ -90,13 +90,14 @@ def export_runs(
         How much was written, and which large values were not there.
 
     Raises:
-        UnknownRun: One of them is not known; nothing was written.
+        UnknownRun: One of them is not known; nothing was written. ConfigurationError: `out` is a text file.
         StateFolderError, LogCorrupt: The folder cannot be read. OSError: `out` cannot be written.
     """
+    refuse_text(out)
     scheduler = read_runs(path)
     past = _past(path, scheduler, keys) if archived else None
     left = [key for key in keys if past is None or key not in past.found]
-    runs = _chosen(scheduler, left) if left or not keys else []
+    runs = _chosen(path, scheduler, left) if left or not keys else []
     count = len(runs) + (0 if past is None else len(past))
     by_run = scheduler.keys.by_run()
     nodes = blobs = 0
@@ -113,7 +114,7 @@ def export_runs(
                 _put(out, line)
             nodes += run.size
     out.flush()
-    return Transfer(count, nodes, blobs, tuple(missing))
+    return Transfer(count, nodes, blobs - len(missing), tuple(missing))
 
 
 def _past(path: str | os.PathLike[str], scheduler: Scheduler, keys: Sequence[str]) -> ArchivedRuns:
@@ -122,7 +123,7 @@ def _past(path: str | os.PathLike[str], scheduler: Scheduler, keys: Sequence[str
     return ArchivedRuns(path, [key for key in keys if book.find(key) is None], known, everything=not keys)
 
 
-def _chosen(scheduler: Scheduler, keys: Sequence[str]) -> list[Run]:
+def _chosen(path: str | os.PathLike[str], scheduler: Scheduler, keys: Sequence[str]) -> list[Run]:
     book = scheduler.book
     if not keys:
         return [run for _, run in sorted({**book.live, **book.finished}.items())]
@@ -130,7 +131,7 @@ def _chosen(scheduler: Scheduler, keys: Sequence[str]) -> list[Run]:
     for key in keys:
         place = book.find(key)
         if place is None:
-            raise UnknownRun(f"no run {key!r} is known")
+            raise not_in_memory(path, key)
         found[place[0].no] = place[0]
     return [run for _, run in sorted(found.items())]
 
@@ -185,7 +186,7 @@ def import_runs(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Transfe
     Crash: see the module.
     """
     files = DiskFiles()
-    with StateFolder.open(path) as folder:
+    with unless_failed(path), StateFolder.open(path) as folder:
         store = BlobStore(folder.blobs_path)
         replay = Replay(Scheduler([]), store.open)
         writer = LogWriter(folder.log, files, resume(folder, replay, files))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Collection, Iterator, Sequence
 
 from actors.archived import ArchivedRun
-from actors.protocol.errors import StateFolderError
+from actors.protocol.errors import ConfigurationError, StateFolderError, UnknownRun
 from actors.run import Run
 from actors.scheduler import Scheduler
 from runtime.storage.past_runs import core_of, past_of, stands_for
@@ -51,3 +52,17 @@ class ArchivedRuns:
                 raise StateFolderError(f"run {row.run_id!r} went from the archive meanwhile; export again")
             scheduler = core_of(row, parts).scheduler
             yield scheduler, scheduler.book.finished[row.no]
+
+
+def not_in_memory(path: str | os.PathLike[str], key: str) -> UnknownRun:
+    """The error for a run that memory does not have: it says so where the archive has it."""
+    if past_of(path).scheduler_with(key) is None:
+        return UnknownRun(f"no run {key!r} is known")
+    found = UnknownRun(f"run {key!r} is in the archive only")
+    return found.hinting("ask for the archive, too: export --archived, or export_runs(..., archived=True)")
+
+
+def refuse_text(out: object) -> None:
+    """Raise ConfigurationError when what an export is to be written to takes text and no bytes."""
+    if isinstance(out, io.TextIOBase):
+        raise ConfigurationError("export: out must be a binary file, such as open(name, 'wb') or io.BytesIO()")

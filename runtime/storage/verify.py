@@ -17,7 +17,7 @@ from actors.protocol.words import counted
 from runtime.storage.files import ASIDE, DAMAGED, DiskFiles, Files
 from runtime.storage.folder import StateFolder, is_log_name
 from runtime.storage.reader import LogReader, read_log
-from runtime.storage.report import RecoveryReport
+from runtime.storage.report import RecoveryReport, gap_text
 from runtime.storage.segment import LogPlace, segment_no
 from runtime.storage.verify_checkpoint import verify_checkpoint
 from runtime.storage.verify_subscriptions import verify_subscriptions
@@ -77,14 +77,12 @@ def verify(path: str | os.PathLike[str], *, files: Files | None = None) -> Verif
         log = reader.report()
         if fault is not None and log.gaps:  # no gaps: the engine was just cutting off a batch
             problems.append(f"{fault.message} (segment {fault.segment}, offset {fault.offset})")
-        problems += [
-            f"gap in {gap.segment} at offset {gap.offset}: {counted(gap.bytes, 'byte')}, "
-            f"LSNs {gap.lsn_from} to {gap.lsn_to}"
-            for gap in log.gaps
-        ]
+        problems += map(gap_text, log.gaps)
         checkpoint = verify_checkpoint(folder, files, log)
         problems += checkpoint.problems
-        subscriptions = verify_subscriptions(folder.path, log.next_lsn, owned=folder.owner_pid() is not None)
+        subscriptions = verify_subscriptions(
+            folder.path, log.next_lsn, owned=folder.owner_pid() is not None, segments=log.segments
+        )
         return VerifyReport(
             path=folder.path,
             uuid=str(folder.uuid),
@@ -131,7 +129,10 @@ def _notes(place: LogPlace, files: Files, log: RecoveryReport, types: Counter[in
         try:
             names = files.list(part.folder)
         except FileNotFoundError:
-            return [*notes, "there is no log yet"]
+            if not log.segments:
+                return [*notes, "there is no log yet"]
+            notes.append(f"{part.prefix or part.folder}: a folder of the log is missing")
+            continue
         for name in sorted(names):
             if segment_no(name) is None:
                 known = name.endswith((ASIDE, DAMAGED))

@@ -21,6 +21,7 @@ from runtime.storage.archive import ArchiveFile
 from runtime.storage.contents import stored_values
 from runtime.storage.files import DAMAGED
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder
+from runtime.storage.gone import gone_before
 from runtime.storage.past_runs import core_of, past_of
 
 NAMED_MAX: Final = 20
@@ -59,6 +60,9 @@ def verify_archive(path: str | os.PathLike[str]) -> ArchiveFinding:
     with StateFolder.open(path, create=False, owner=False) as folder:
         aside = os.path.join(folder.path, ARCHIVE_NAME + DAMAGED)
         notes = (f"{ARCHIVE_NAME}{DAMAGED}: a damaged archive that was set aside",) if os.path.exists(aside) else ()
+        if not os.path.exists(os.path.join(folder.path, ARCHIVE_NAME)) and (gone := gone_before(folder)):
+            text = f"there is no {ARCHIVE_NAME}, and the checkpoint has let go of {counted(gone, 'run')}"
+            notes = (*notes, f"{text}: what was archived of them is gone")
         return _with_rows(folder, _of_file(folder, notes))
 
 
@@ -106,7 +110,7 @@ def _problems(archive: ArchiveFile, store: BlobStore, bare: list[str]) -> list[s
                 found += [f"archived run {row.run_id}: {lost[name]}" for name in sorted(named)]
                 if len(named) < len(lost):
                     bare.append(row.run_id)
-                if archived_run(run, row.ended_ns) != row:
+                if archived_run(run, row.ended_ns)._replace(ended_ns=row.ended_ns) != row:
                     found.append(f"archived run {row.run_id} is not what its row says")
         except ArchiveUnusable as damaged:
             found.append(damaged.message)

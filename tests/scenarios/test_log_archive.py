@@ -87,6 +87,8 @@ def check_run(rt: Runtime, run_id: str) -> None:
     assert [node.id for node in handle.nodes()] == ["left", "right"]
     assert handle.node("right").status().parents == (0,)
     assert handle.story()[0].event == "submitted"
+    assert [event.event for event in handle.story()].count("run succeeded") == 1
+    assert handle.node("left").output().text == ""
     assert "succeeded" in handle.node("left").why()
     counted = "(SELECT count(*) FROM tasks WHERE run_id = ?1)"
     rows = rt.query(f"SELECT state, tasks, {counted} FROM runs WHERE run_id = ?1", [run_id])

@@ -97,6 +97,17 @@ def test_an_archive_that_is_none_is_set_aside_by_the_opening(state_dir: Path) ->
     assert b"a damaged archive that was set aside" in command("verify", state_dir)
 
 
+def test_an_archive_that_was_removed_is_missed(state_dir: Path) -> None:
+    with opened(state_dir) as rt:
+        rt.submit(a_flow(), run_id="mine").wait(30)
+        until_archived(rt, "mine")
+        until(lambda: work(rt) or b"the checkpoint holds" in command("verify", state_dir), "a checkpoint behind it")
+    (state_dir / ARCHIVE_NAME).unlink()
+    assert b"there is no archive.db" in command("verify", state_dir)
+    with opened(state_dir) as rt:
+        assert rt.recovery["archive_missing"] > 0
+
+
 def failing(*words: object) -> bytes:
     return subprocess.run([sys.executable, "-m", "runtime", *map(str, words)], capture_output=True, check=False).stderr
 

@@ -224,7 +224,15 @@ def test_a_damaged_one_is_refused_and_salvage_does_without(state_dir: Path) -> N
     with pytest.raises(CheckpointUnusable) as refused:
         Runtime(state_dir, node_types=ONE)
     assert "salvage" in refused.value.hint
-    with Runtime(state_dir, node_types=ONE, salvage=True) as rt:
+    with Runtime(state_dir, node_types=ONE, durability="os", checkpoint_bytes=SMALL, salvage=True) as rt:
+        assert rt.recovery["mended"]
+        assert not rt.recovery["clean"]
+        assert CHECKPOINT_NAME in rt.recovery["lost"][0]
+        work(rt, 1)
+        assert rt.runs()
+        taken(rt)
+    assert verify(state_dir).sound
+    with Runtime(state_dir, node_types=ONE) as rt:
         work(rt, 1)
 
 

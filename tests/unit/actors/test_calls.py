@@ -59,7 +59,9 @@ def test_what_is_called_runs_where_its_caller_ran_and_the_caller_goes_on_with_th
     assert run_of(rig).state[0] == PENDING
     (first, second) = rig.leases()
     assert (first[2], second[2]) == (1, 2)
-    assert rig.ask("why", run="s-1")["text"] == ("it waits for 2 of the 2 tasks that it called: 1 (leased), 2 (leased)")
+    assert rig.ask("why", run="s-1")["text"] == (
+        "it waits for 2 of the 2 tasks that it called: 1 (with a worker), 2 (with a worker)"
+    )
     succeeds(rig, *first)
     assert rig.leases() == []
     succeeds(rig, *second)

@@ -52,7 +52,7 @@ def test_a_change_of_the_policy_is_told_with_who_paused_what() -> None:
     assert first.cause == "tenant:t paused by ann: fire"
     assert first.data is not None
     assert first.data["pauses"] == [["ann", "fire", rig.core.scheduler.policy.pauses["tenant:t"].at_ns, ["tenant:t"]]]
-    assert second.cause == ""
+    assert second.cause == "quota of key:a 1"
 
 
 def test_what_follows_from_a_failure_is_told_with_its_cause() -> None:
@@ -125,7 +125,7 @@ def test_what_somebody_does_is_told_with_the_time_at_which_it_was_done() -> None
     told = {event.kind: event for event in events_of(rig.records)}
     for name, at_ns in done.items():
         assert at_ns - 100 <= told[name].at_ns <= at_ns, name
-    assert told["node.cancel_asked"].cause == "by s"
+    assert told["node.cancel_asked"].cause == "by session s"
 
 
 def test_a_retried_node_says_when_it_goes_again() -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from actors.core import EngineCore
+from actors.persister import Persister
 from actors.protocol import limits
 from actors.protocol import messages as msg
+from actors.protocol.errors import MissingNode
+from actors.replay import Replay
+from actors.scheduler import Scheduler
 from tests.unit.actors.rig import Rig, node_type
 
 
@@ -21,6 +26,44 @@ def test_the_story_is_in_order_with_causes() -> None:
     assert [event[2] for event in events] == ["submitted", "attempt 1 failed", "started", "succeeded"]
     assert events[0][3] == "1 node as s-1"
     assert events[1][3] == "ValueError: no; attempt 2 starts in 0.000 s"
+
+
+def test_the_story_is_the_same_after_a_restart_with_its_end_and_who_asked() -> None:
+    rig = Rig()
+    rig.submit_graph([[], [0]])
+    ((worker, serial, _),) = rig.leases()
+    rig.say(msg.CancelAsked("s", 9, "s-1", None))
+    rig.say(msg.LeasesRevoked(worker, (serial,), (serial,)))
+    before = [event[2] for event in rig.ask("story", run="s-1")["events"]]
+    assert before.count("run cancelled") == 1
+    scheduler = Scheduler(["default"])
+    replay = Replay(scheduler)
+    for record in rig.records:
+        replay.fold(record)
+    core = EngineCore(scheduler, Persister("none"), [])
+    question = msg.Queried("", 0, "story", {"run": "s-1"})
+    (told,) = core.queries.answer(question, 1, 1)
+    after = told.body[1]["events"]
+    assert {"submitted", "cancel asked", "run cancelled"} <= {event[2] for event in after}
+    assert ("cancel asked", "by s") in {(event[2], event[3]) for event in after}
+
+
+def test_what_a_failed_attempt_printed_is_in_the_log_with_its_failure() -> None:
+    rig = Rig()
+    rig.submit(1)
+    ((worker, serial, node),) = rig.leases()
+    failure = {"kind": "error", "type": "X", "message": "no", "traceback": "", "output": "so far"}
+    rig.say(msg.WorkerFailed(worker, [[serial, 1, node, rig.now_ns, rig.now_ns + 5, failure]]))
+    assert rig.ask("output", run="s-1") == {"text": "so far", "truncated": False}
+
+
+def test_the_only_node_of_a_graph_need_not_be_named() -> None:
+    one, two = Rig(), Rig()
+    one.submit_graph([[]])
+    assert one.core.queries.place_of({"run": "s-1"})[1] == 0
+    two.submit_graph([[], []])
+    with pytest.raises(MissingNode, match=r"run\.node"):
+        two.core.queries.place_of({"run": "s-1"})
 
 
 def test_each_task_of_a_bundle_has_a_story_of_its_own() -> None:

@@ -21,8 +21,8 @@ def why(rig: Rig, node: int | None = None) -> str:
 def test_a_node_names_its_parents() -> None:
     rig = Rig()
     rig.submit_graph([[], [], [0], [0, 1]])
-    assert why(rig, 2) == "it waits for 1 parent: 0 (leased)"
-    assert why(rig, 3) == "it waits for 2 parents: 0 (leased), 1 (leased)"
+    assert why(rig, 2) == "it waits for 1 parent: 0 (with a worker)"
+    assert why(rig, 3) == "it waits for 2 parents: 0 (with a worker), 1 (with a worker)"
 
 
 def test_of_many_parents_some_are_named() -> None:

@@ -33,5 +33,5 @@ def test_names_in_the_order_given_each_once() -> None:
 
 
 def test_an_unknown_name_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(BenchError, match=r"unknown scenario 'chian'; did you mean chain\? Known: map, submit"):
+    with pytest.raises(BenchError, match=r"unknown scenario 'chian', did you mean chain\? known: map, submit"):
         catalogue.named(["chian"])

@@ -21,6 +21,7 @@ from runtime.bridges import backoff as backoff_module
 from runtime.bridges import target as target_module
 from runtime.bridges.standing import StreamStanding
 from runtime.bridges.wire import BridgeSource, StreamPosition
+from runtime.storage.cursors import names_of
 from tests.unit.bridges.folders import BrokenStream, Openings
 
 PATIENCE_S = 30.0
@@ -42,6 +43,7 @@ def log(tmp_path: Path) -> Iterator[Openings]:
 
 
 def leading_to(stream: BrokenStream, patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(target_module._LIBRARIES, "redis", "json")
     patch.setitem(target_module._MAKERS, "redis", lambda target, source, server: stream.outlet(source))
 
 
@@ -100,7 +102,7 @@ def test_it_follows_until_it_is_closed(log: Openings, monkeypatch: pytest.Monkey
 
 
 def test_a_server_that_is_away_at_first_is_waited_for_as_long_as_it_was_said(
-    log: Openings, monkeypatch: pytest.MonkeyPatch
+    log: Openings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = BrokenStream()
     leading_to(stream, monkeypatch)
@@ -109,9 +111,33 @@ def test_a_server_that_is_away_at_first_is_waited_for_as_long_as_it_was_said(
     with Bridge(log.path, TO, follow=False) as bridge:
         bridge.run()
     assert len(stream.entries) == 1
+    (said,) = [one.getMessage() for one in caplog.records if "trying again" in one.getMessage()]
+    assert said.endswith("trying again, for 10 s (patience)"), "once, and until when"
     stream.refuses = 3
     with pytest.raises(BridgeUnavailable, match="redis://there cannot be reached: refused"):
         Bridge(log.path, TO, follow=False, patience=0).run()
+
+
+def test_a_bridge_that_never_began_keeps_no_log(log: Openings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither without its library, nor without its server; one that has published is remembered all the same."""
+    stream = BrokenStream()
+    leading_to(stream, monkeypatch)
+    log.write(1)
+    monkeypatch.setitem(target_module._LIBRARIES, "redis", "no_such_library")
+    with pytest.raises(ConfigurationError, match="not installed"):
+        Bridge(log.path, TO)
+    assert names_of(str(log.path)) == []
+    monkeypatch.setitem(target_module._LIBRARIES, "redis", "json")
+    stream.refuses = 1
+    with pytest.raises(BridgeUnavailable):
+        Bridge(log.path, TO, patience=0).run()
+    assert names_of(str(log.path)) == []
+    with Bridge(log.path, TO, follow=False) as bridge:
+        bridge.run()
+    stream.refuses = 1
+    with pytest.raises(BridgeUnavailable):
+        Bridge(log.path, TO, patience=0).run()
+    assert names_of(str(log.path)) == ["redis-mainspring"]
 
 
 def test_a_stream_of_others_ends_it_and_leaves_the_cursor(log: Openings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
@@ -69,8 +69,9 @@ def test_following_ends_with_its_limit(state: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (["--since", "2999-01-01"], "has not come; the next LSN is"),
         (["--since", "99"], "the next one is 5"),
-        (["--since", "yesterday"], "is no LSN"),
+        (["--since", "yesterday"], "is neither an LSN, an age"),
         (["--kind", "node.exploded"], "no kind of event"),
     ],
 )
@@ -88,6 +89,9 @@ def test_places_to_begin_at() -> None:
     assert [read_since(text) for text in ("begin", "now", "17")] == ["begin", "now", 17]
     assert read_since("2026-11-30T12:00") == datetime(2026, 11, 30, 12, tzinfo=UTC)
     assert read_since("2026-11-30T12:00+01:00") == datetime(2026, 11, 30, 11, tzinfo=UTC)
+    since = read_since("2h")
+    assert isinstance(since, datetime)
+    assert 2 <= (datetime.now(UTC) - since) / timedelta(hours=1) < 48
     with pytest.raises(ConfigurationError):
         read_since("soon")
 

@@ -38,6 +38,11 @@ def test_an_earlier_moment_of_one_run_with_its_story(state: Path, capsys: pytest
     assert capsys.readouterr().out.splitlines()[-1] == "… and 4 more; --limit shows them"
 
 
+def test_the_first_moment_there_is(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(state), "--until", "begin"]) == Exit.OK
+    assert "as of          LSN 1" in capsys.readouterr().out.splitlines()[2]
+
+
 def test_a_difference(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(state), "--until", "2", "--diff"]) == Exit.OK
     lines = capsys.readouterr().out.splitlines()
@@ -64,6 +69,7 @@ def test_one_run_as_json(state: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ("options", "words"),
     [
         (["--until", "yesterday"], "neither an LSN, an age"),
+        (["--until", "2999-01-01"], "has not come; the log ends with LSN 7"),
         (["--until", "99"], "beyond the end of the log, which is LSN 7"),
         (["--until", "1h", "--diff", "0"], "before the log begins"),
         (["--run", "nix"], "no run 'nix' was known"),

@@ -55,10 +55,13 @@ def made() -> IntermixedParser:
     return options
 
 
-def test_an_unknown_option_is_left_over() -> None:
-    found, extras = made().parse_known_args(["a", "b", "--frob", "--size", "4"])
-    assert (found.first, found.more, found.size) == ("a", ["b"], 4)
-    assert extras == ["--frob"]
+def test_an_unknown_option_is_refused_with_the_usage_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["query", "state", "--frob"], ["status", "state", "--frob"]):
+        with pytest.raises(SystemExit):
+            parser().parse_args(command)
+        text = capsys.readouterr().err
+        assert "unrecognized arguments: --frob" in text
+        assert f" {command[0]} [-h]" in text.splitlines()[0]
 
 
 def test_behind_two_hyphens_words_are_what_they_are() -> None:

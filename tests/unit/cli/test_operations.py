@@ -200,3 +200,18 @@ def test_what_cannot_be_is_refused(
     assert main([where.get(word, word) for word in argv]) == code
     printed = capsys.readouterr()
     assert message in printed.err
+
+
+@pytest.mark.slow
+def test_a_run_is_cancelled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state"
+    with opened(state) as rt:
+        waits = rt.submit(pow, 2, 3, delay=3600.0)
+        assert main(["cancel", str(state), waits.run_id]) == Exit.OK
+        assert "is cancelled" in capsys.readouterr().out
+        assert waits.wait(30) == RunState.CANCELLED
+        assert any(event.text == "by a command" for event in waits.story())
+        assert main(["cancel", str(state), waits.run_id, "--json"]) == Exit.OK
+        assert json.loads(capsys.readouterr().out) == {"cancelled": False}
+        assert main(["cancel", str(state), "nix"]) == Exit.USAGE
+    assert main(["cancel", str(state), waits.run_id]) == Exit.ENVIRONMENT

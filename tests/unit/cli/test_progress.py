@@ -36,7 +36,18 @@ def test_nothing_new_is_not_told_again() -> None:
     for _ in range(10):
         clock.now += 5
         meter.show(1, 10, 2, 1)
-    assert err.getvalue() == "flow: 1 of 10 nodes (10 %), 1 failed, 2 running, 5.00 s\n"
+    assert err.getvalue() == "flow: 1 of 10 nodes (10 %), 1 failed, 2 with workers, 5.00 s\n"
+
+
+def test_who_stops_a_run_is_told_how_far_it_came() -> None:
+    err, clock = io.StringIO(), _Clock()
+    meter = LineMeter(Console(None, err), "flow", clock)
+    clock.now += 2
+    meter.show(2, 20, 2, 0)
+    clock.now += 0.5
+    meter.show(6, 20, 2, 0)
+    meter.close()
+    assert [line.split()[1] for line in err.getvalue().splitlines()] == ["2", "6"]
 
 
 def test_the_stream_decides(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tests.unit.storage.test_history import folder_of
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     history = History(node_type(workers=2), told=False)
-    no = history.tasks(0, 6, rate_key="api")
+    no = history.tasks(0, 6, rate_key="api", tenant="a", priority="low")
     for node in range(5):
         history.ran(no, node, 0.1 * node, 0.1)
     history.open(1000)

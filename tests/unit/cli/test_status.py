@@ -64,6 +64,12 @@ def test_what_waits_for_the_end_of_a_pause_is_not_called_running() -> None:
     assert "paused         class:low; tenant:acme by ann since 1970-01-01 00:00:00 UTC (fire)" in lines
 
 
+def test_what_workers_have_of_a_paused_scope_runs_on() -> None:
+    rows = [run(1, "running", paused=5, live=True), run(2, "running", paused=5)]
+    lines = status_lines(Path("/state"), summary(*rows, paused=["class:low"], owner_pid=77))
+    assert [line.split()[2] for line in lines[-2:]] == ["running", "paused"]
+
+
 def test_what_an_engine_shows_of_its_runs_has_a_column() -> None:
     shown = run(2, "running", live=True, progress="load: 3 of 4")
     lines = status_lines(Path("/state"), summary(run(1, "running"), shown, owner_pid=77))

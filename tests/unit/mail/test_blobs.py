@@ -202,6 +202,9 @@ def test_what_is_not_there_is_looked_for_in_another_folder(tmp_path: Path) -> No
     for nowhere in ("old/x", "none/x"):
         with pytest.raises(PayloadUnreadable):
             store.open(nowhere)
+    with pytest.raises(PayloadUnreadable, match=f"{store.folder}/none/x") as lost:  # where it is to be restored
+        store.open("none/x")
+    assert "archive/" not in lost.value.message
 
 
 def test_of_a_folder_only_older_files_go(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from runtime.planning.figures import recorded_figures
 from runtime.planning.report import TENANTS_SHOWN_MAX, PlanReport, page, text_lines
@@ -26,6 +27,29 @@ def test_text() -> None:
     assert any(line.startswith("tenant") for line in lines)
     assert lines[-1] == "- a <thing>"
     assert not any(line.startswith(("tenant", "model")) for line in text_lines(report("a", fit=None)))
+
+
+def test_what_comes_of_the_change_stands_beside_the_model() -> None:
+    """The model's own error is no effect."""
+    history = History(node_type(workers=20_000))
+    history.ran(history.tasks(0, 1), 0, 0, 100)
+    recorded = recorded_figures(history.recording())
+    model = replace(recorded, makespan_ns=recorded.makespan_ns // 2)
+    lines = text_lines(PlanReport("/state", ["workers 3"], recorded, model, 0.5, [], model))
+    assert "effect         50.0 ms with nothing changed, 50.0 ms simulated (+0.0%)" in lines
+    header = next(line for line in lines if line.startswith("class"))
+    assert header.split()[2:6] == ["wait", "p50", "model", "→"]
+    assert any("20,000" in line for line in lines), "slots are numbers to be read"
+    assert not any(line.startswith("effect") for line in text_lines(report("a")))
+
+
+def test_what_had_not_ended_is_said() -> None:
+    recorded = report("a").recorded
+    lines = text_lines(PlanReport("/state", [], recorded, replace(recorded, tasks=3), 2.0, []))
+    assert (
+        "tasks          1 recorded, 3 simulated; 2 of them had not ended in the log, and are simulated to their end"
+        in lines
+    )
 
 
 def test_many_tenants_are_cut() -> None:

@@ -55,6 +55,27 @@ def test_all_problems_are_named_at_once() -> None:
         assert part in text
 
 
+def test_what_no_task_has_is_not_changed() -> None:
+    history = History()
+    history.tasks(0, 1, tenant="a", rate_key="api", priority="high")
+    recording = history.recording()
+    Setting(policy={"weights": {"a": 2}, "rates": {"api": [1, 1]}, "quotas": {"class:high": 1}}).refuse_unknown(
+        recording
+    )
+    wrong = Setting(
+        policy={
+            "weights": {"b": 2},
+            "rates": {"nix": [1, 1]},
+            "quotas": {"class:low": 1, "key:k": 2},
+            "shares": {"low": [0, 1]},
+        }
+    )
+    with pytest.raises(ConfigurationError) as refused:
+        wrong.refuse_unknown(recording)
+    for part in ("tenant 'b'", "rate key 'nix'", "class 'low'", "concurrency key 'k'", "what there is: api"):
+        assert part in refused.value.message
+
+
 def test_the_policy_is_the_recorded_one_with_the_change() -> None:
     setting = Setting(policy={"quotas": {"class:low": 2, "tenant:a": None}})
     policy = setting.policy_over({"quotas": {"tenant:a": 4, "key:k": 1}})

@@ -122,4 +122,5 @@ def test_notes_follow_a_model_and_survive_the_log(changes: list[tuple[str, list[
 def test_a_change_in_words() -> None:
     assert cause_of({"pause": ["key:a", "key:b"], "by": "ann", "reason": "fire"}) == "key:a, key:b paused by ann: fire"
     assert cause_of({"pause": ["key:a"], "resume": ["key:b"]}) == "key:a paused; key:b resumed"
-    assert cause_of({"quotas": {"key:a": 1}}) == ""
+    assert cause_of({"quotas": {"key:a": 1}, "rates": {"api": [5.5, 2]}}) == "quota of key:a 1; rate of api 5.5 2"
+    assert cause_of({"weights": {"": None}}) == "weight of the default tenant none"

@@ -77,6 +77,11 @@ def test_places_that_are_none(since: object) -> None:
         check_since(since)  # type: ignore[arg-type]
 
 
+def test_a_moment_as_text_is_told_how_to_be_one() -> None:
+    with pytest.raises(ConfigurationError, match="a moment is a datetime with a time zone"):
+        check_since("2026-11-30T09:00:00Z")
+
+
 def test_moments() -> None:
     assert moment_ns(1.5) == 1_500_000_000
     assert moment_ns(datetime(1970, 1, 2, tzinfo=UTC)) == 86_400 * 10**9

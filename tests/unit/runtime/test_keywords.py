@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runtime import Flow
+from runtime import Flow, Runtime
 from runtime.errors import ConfigurationError
 from runtime.keywords import SUBMIT_OPTIONS, options_for, refuse_options_of_nodes
 from runtime.registry import Task
@@ -43,6 +43,21 @@ def test_a_node_is_not_given_what_looks_like_an_option(fn: Callable[..., Any], k
     for add in (partial(Flow().add, fn), lambda **given: Flow().add(partial(fn, **given))):
         with pytest.raises(ConfigurationError) as refused:
             add(**{"x": 1, keyword: 2})
+        assert f"add_one takes no such argument: {hint}" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("keyword", "hint"),
+    [
+        ("idempotency_kye", "idempotency_kye= looks like the option idempotency_key="),
+        ("prority", "prority= looks like the option priority="),
+        ("node_type", "node_type= is an option, which comes with task.options(node_type=...) or rt.options("),
+    ],
+)
+def test_submit_does_not_take_what_looks_like_an_option_for_an_argument(rt: Runtime, keyword: str, hint: str) -> None:
+    for fn in (add_one, Task(add_one), partial(add_one)):
+        with pytest.raises(ConfigurationError) as refused:
+            rt.submit(fn, 1, **{keyword: 2})
         assert f"add_one takes no such argument: {hint}" in refused.value.message
 
 

@@ -21,7 +21,7 @@ def asked(sql: Any = "SELECT count(*) FROM runs", params: Any = (), **more: Any)
 
 
 @pytest.mark.parametrize(
-    "more", [{"timeout": 0}, {"timeout": -1.0}, {"timeout": "1"}, {"rows_max": 0}, {"rows_max": 1.5}, {"at": "now"}]
+    "more", [{"timeout": 0}, {"timeout": -1.0}, {"timeout": "1"}, {"rows_max": 0}, {"rows_max": 1.5}, {"at": "then"}]
 )
 def test_what_a_query_may_take_is_checked(more: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="query: "):

@@ -23,9 +23,9 @@ FILES = DiskFiles()
 SEGMENT_BYTES = 500
 
 
-def busy_log(runs: int = 8) -> list[Record]:
+def busy_log(runs: int = 8, rig: Rig | None = None) -> list[Record]:
     """Runs that ended, one after the other."""
-    rig = Rig()
+    rig = rig or Rig()
     for seq in range(1, runs + 1):
         rows = [[seq, 1, "i" * 40]]
         rig.say(msg.KindDefined("s", 1, kind()), msg.TasksSubmitted("s", rows, orjson.dumps(rows)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from actors.archived import ArchiveRule
 from actors.protocol import messages as msg
 from actors.protocol.errors import DiskFull
-from actors.protocol.records import Record
+from actors.protocol.records import Record, RecordType
 from actors.released import released
 from actors.replay import Replay
 from actors.saved_run import load_run, save_run
@@ -116,9 +117,23 @@ def test_without_a_rule_there_is_no_archive(tmp_path: Path, segments: tuple[Segm
     assert not (tmp_path / ARCHIVE_NAME).exists()
 
 
-def test_what_would_go_at_once_does_not_come(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
+def test_what_would_go_at_once_does_not_come(tmp_path: Path, records: list[Record]) -> None:
+    opened = Record(1, RecordType.OPENED, orjson.dumps({"now_ns": 0, "wall_ns": 1, "next_run_no": 1}))
+    segments = make_folder(tmp_path, [opened, *(record._replace(lsn=record.lsn + 1) for record in records)])
     take(tmp_path, segments[-1], ArchiveRule(10**9, {"state:failed": None}))
     assert numbers(tmp_path) == []
+
+
+@pytest.mark.parametrize("rule", [ArchiveRule(10**9), ArchiveRule(7 * 86_400 * 10**9)])
+def test_the_archive_lets_nobody_go_for_an_end_by_a_clock_that_is_lost(
+    tmp_path: Path, segments: tuple[SegmentInfo, ...], rule: ArchiveRule
+) -> None:
+    """There is no record of an opening, so how long ago these runs ended nobody can tell."""
+    before_ns = time.time_ns()
+    take(tmp_path, segments[-1], rule)
+    with archive_of(tmp_path) as archive:
+        assert len(list(archive.summaries())) > KEPT
+        assert (archive.due_ns(None) or 0) >= before_ns + (rule.ttl_ns or 0)
 
 
 def test_no_file_is_made_before_the_first_run_comes(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:

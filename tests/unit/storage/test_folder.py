@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -341,3 +342,21 @@ def test_the_lock_of_a_killed_owner_is_free(tmp_path: Path) -> None:
         owner.kill()
     with StateFolder.open(tmp_path) as folder:
         assert str(folder.uuid) == uuid
+
+
+def test_who_only_reads_is_not_told_to_name_a_new_folder(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    for name in ("nowhere", "other"):
+        with pytest.raises(StateFolderError) as refused:
+            StateFolder.open(tmp_path / name, create=False, owner=False)
+        assert refused.value.hint == "name the folder that a Runtime was opened with"
+        assert pickle.loads(pickle.dumps(refused.value)).hint == refused.value.hint
+    with pytest.raises(NotAStateFolder) as refused:
+        StateFolder.open(tmp_path / "other")
+    assert refused.value.hint == NotAStateFolder.hint
+    StateFolder.open(tmp_path / "state").close()
+    (tmp_path / "state" / IDENTITY_NAME).write_text("{")
+    with pytest.raises(StateFolderError) as refused:
+        StateFolder.open(tmp_path / "state")
+    assert "from a copy" in refused.value.hint

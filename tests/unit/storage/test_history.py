@@ -23,7 +23,7 @@ from runtime.storage import history
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.history import Picture, RunPicture, difference, look
-from runtime.storage.moments import NOW, Moment
+from runtime.storage.moments import BEGIN, NOW, Moment
 from runtime.storage.reader import read_log
 from runtime.storage.wal import LogWriter
 from tests.unit.actors.rig import Rig
@@ -165,6 +165,8 @@ def test_a_log_that_was_cut_behind_a_checkpoint_begins_with_what_that_knows(tmp_
             continue
         (found,), (whole,) = (look(tmp_path / name, [Moment(lsn=record.lsn)]).pictures for name in ("cut", "whole"))
         assert (found.lsn, found.policy, said(found)) == (record.lsn, whole.policy, said(whole))
+    assert [look(tmp_path / name, [BEGIN]).pictures[0].lsn for name in ("cut", "whole")] == [lsn, 1]
+    assert runtime.history(path, "begin").lsn == lsn
 
 
 def test_damage_is_refused_as_by_a_recovery(tmp_path: Path) -> None:
@@ -184,8 +186,8 @@ def test_the_public_word_takes_an_lsn_or_a_time(tmp_path: Path) -> None:
     began = datetime.fromtimestamp(10**9, UTC)
     (run,) = runtime.history(path, began + timedelta(seconds=2, milliseconds=100)).runs.values()
     assert (run.run_id, run.state, run.nodes) == ("s-1", "running", b"\3\3\3\1")
-    for wrong in (datetime(2026, 1, 1), "now", True, 1.5):
-        with pytest.raises(ConfigurationError, match="an LSN or a time with a time zone"):
+    for wrong in (datetime(2026, 1, 1), "then", True, 1.5):
+        with pytest.raises(ConfigurationError, match="an LSN, a datetime with a time zone"):
             runtime.history(path, wrong)  # type: ignore[arg-type]
 
 

@@ -12,13 +12,22 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.protocol.errors import ConfigurationError, DiskFull, LogCorrupt, StateFolderError, StateFolderInUse
-from actors.protocol.records import Record
+from actors.protocol.errors import (
+    CheckpointUnusable,
+    ConfigurationError,
+    DiskFull,
+    LogCorrupt,
+    StateFolderError,
+    StateFolderInUse,
+)
+from actors.protocol.records import Record, RecordType
 from runtime.storage import reshard as module
+from runtime.storage.checkpoint import CHECKPOINT_NAME
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import IDENTITY_NAME, StateFolder
 from runtime.storage.reader import read_log
@@ -29,6 +38,8 @@ from runtime.storage.sharded_tail import open_tail
 from runtime.storage.verify import verify
 from runtime.storage.wal import LogWriter
 from tests.unit.storage.shards import new_disk, place_of, records_from, recover
+from tests.unit.storage.states import busy_log, make_folder, put_checkpoint
+from tests.unit.storage.states import cut as cut_below
 
 
 def content(state: Path) -> tuple[list[Record], RecoveryReport]:
@@ -254,3 +265,21 @@ def test_what_was_written_is_read_again_before_the_switch(tmp_path: Path, monkey
         reshard(tmp_path, 3)
     assert content(tmp_path)[0] == before
     assert "log" not in json.loads((tmp_path / IDENTITY_NAME).read_text())
+
+
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_a_checkpoint_that_cannot_be_used_is_refused_and_nothing_is_moved(tmp_path: Path, how: str) -> None:
+    records = busy_log()
+    records.append(Record(records[-1].lsn + 1, RecordType.CHECKPOINT, orjson.dumps([4])))
+    segments = make_folder(tmp_path, records)
+    put_checkpoint(tmp_path, records, 4)
+    cut_below(tmp_path, segments[1].no)
+    if how == "missing":
+        (tmp_path / CHECKPOINT_NAME).unlink()
+    else:
+        (tmp_path / CHECKPOINT_NAME).write_bytes(b"x" * 5000)
+    before = content(tmp_path)
+    with pytest.raises(CheckpointUnusable):
+        reshard(tmp_path, 2)
+    assert content(tmp_path) == before
+    assert not (tmp_path / "log-2").exists()

@@ -19,6 +19,8 @@ from runtime.storage.reader import RecoveryReport
 from runtime.storage.resume import LIVE_TRIES_MAX, resume, resume_live, until_whole
 from runtime.storage.salvage import mend_log
 from runtime.storage.segment import SegmentInfo, segment_name
+from runtime.storage.take import take_checkpoint
+from runtime.storage.verify import verify
 from runtime.storage.wal import LogWriter
 from tests.states import differences
 from tests.unit.storage.states import FILES, busy_log, cut, fold, fresh, make_folder, put_checkpoint
@@ -134,6 +136,34 @@ def test_a_damaged_checkpoint_is_refused_and_set_aside_by_salvage(
     assert not path.exists()
     assert (tmp_path / (CHECKPOINT_NAME + DAMAGED)).read_bytes() == content
     assert differences(fold(records), opened(tmp_path)[0]) == []
+
+
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_salvage_in_place_of_a_cut_log_leaves_a_folder_that_opens(
+    tmp_path: Path, records: list[Record], how: str
+) -> None:
+    """What the checkpoint held is lost, and that is said; the folder takes checkpoints again, and is sound."""
+    records = [*records, Record(records[-1].lsn + 1, RecordType.CHECKPOINT, orjson.dumps([4]))]
+    segments = make_folder(tmp_path / "state", records)
+    state = tmp_path / "state"
+    put_checkpoint(state, records, 4)
+    cut(state, segments[1].no)
+    path = state / CHECKPOINT_NAME
+    path.unlink() if how == "missing" else path.write_bytes(b"x" * 5000)
+    replay, report = opened(state, salvage=True)
+    assert not report.clean
+    (said,) = report.lost
+    assert f"LSN 1 to {segments[1].first_lsn - 1}" in said
+    assert replay.loaded_lsn == segments[1].first_lsn - 1
+    assert verify(state).sound
+    again, report = opened(state)
+    assert report.lost == ()
+    assert sorted(again.scheduler.book.finished) == sorted(replay.scheduler.book.finished)
+    assert replay.scheduler.book.finished
+    with StateFolder.open(state, create=False, owner=False) as folder:
+        taken = take_checkpoint(folder, segments[-1].first_lsn - 1, segments[-1].no, FILES)
+    assert taken.lsn == segments[-1].first_lsn - 1
+    assert verify(state).sound
 
 
 def test_a_log_that_ends_before_its_checkpoint(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from actors.protocol.errors import (
+    ConfigurationError,
     DiskFull,
     DuplicateRun,
     ExportFileError,
@@ -176,6 +177,7 @@ def first(lines: list[Line], type_: str) -> Line:
 def test_a_file_that_does_not_fit_is_refused_whole(state: Path, tmp_path: Path, change: Change, message: str) -> None:
     lines = read(exported(state))
     change(lines)
+    StateFolder.open(tmp_path / "new").close()
     with pytest.raises(ExportFileError, match=message):
         import_runs(tmp_path / "new", written(lines))
     assert read(exported(tmp_path / "new")) == [{"type": "export", "version": "1.1", "runs": 0}]
@@ -287,6 +289,8 @@ def test_a_missing_blob_is_named_on_both_sides(state: Path, tmp_path: Path) -> N
     name = nodes[0]["result"]["!"][1]
     (old / "blobs" / name).unlink()
     text = exported(old, state_folders.FLOW_RUN)
+    done, whole = (export_runs(path, io.BytesIO(), [state_folders.FLOW_RUN]) for path in (old, state))
+    assert (done.blobs, done.missing) == (whole.blobs - 1, (name,))
     assert import_runs(tmp_path / "new", text.splitlines()).missing == (name,)
     assert exported(tmp_path / "new") == text
     with Runtime(tmp_path / "new", node_types=ONE, durability="os") as rt, pytest.raises(PayloadUnreadable):
@@ -296,3 +300,17 @@ def test_a_missing_blob_is_named_on_both_sides(state: Path, tmp_path: Path) -> N
 def test_no_engine_may_have_the_folder(state: Path, tmp_path: Path) -> None:
     with StateFolder.open(tmp_path / "new"), pytest.raises(StateFolderInUse):
         import_runs(tmp_path / "new", exported(state).splitlines())
+
+
+def test_an_import_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
+    for there in (False, True):
+        if there:
+            (tmp_path / "new").mkdir()
+        with pytest.raises(ExportFileError):
+            import_runs(tmp_path / "new", [b"nonsense"])
+        assert (tmp_path / "new").exists() is there, "what somebody else made stays"
+
+
+def test_a_text_file_is_no_place_for_an_export(state: Path) -> None:
+    with pytest.raises(ConfigurationError, match="binary file"):
+        export_runs(state, io.StringIO())  # type: ignore[arg-type]

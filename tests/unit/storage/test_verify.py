@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from actors.protocol.errors import NotAStateFolder, StateFolderError
 from actors.protocol.records import Record, RecordType
+from runtime.storage.cursors import Cursor, CursorFile
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import StateFolder
 from runtime.storage.reader import read_log
+from runtime.storage.report import Gap, gap_text
 from runtime.storage.salvage import mend_log
 from runtime.storage.verify import verify
 from runtime.storage.wal import LogWriter
@@ -74,7 +78,7 @@ def test_damage_is_located(tmp_path: Path) -> None:
     report = verify(tmp_path)
     assert not report.sound
     assert "00000001.seg" in report.problems[0]
-    assert "LSNs 2 to 2" in report.problems[1]
+    assert "1 record lost, LSN 2" in report.problems[1]
     assert report.log.records == 17
     json.dumps(report.to_json())
 
@@ -170,3 +174,39 @@ def test_beside_an_owner_that_writes_and_removes_all_the_time(tmp_path: Path) ->
             thread.join()
         writer.close()
         assert [report.problems for report in reports] == [()] * len(reports)
+
+
+def test_a_subscription_that_keeps_the_log_from_being_cut_is_named(tmp_path: Path) -> None:
+    fill(tmp_path)
+    kept = len(segments(tmp_path)) - 1
+    with closing(CursorFile(str(tmp_path), "mail")) as file:
+        file.save(Cursor(1))
+        (note,) = verify(tmp_path).notes
+        assert f"'mail' goes on with LSN 1, so {kept} closed segments of the log stay" in note
+        file.save(Cursor(19))
+        assert verify(tmp_path).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("gap", "text"),
+    [
+        (Gap("1.seg", 64, 532, 15, 14), "gap in 1.seg at offset 64: 532 bytes damaged, no record lost that"),
+        (Gap("2.seg", 0, 0, 15, 17), "gap before 2.seg: bytes are missing, 3 records lost, LSN 15 to 17"),
+        (Gap("2.seg", 0, 0, 15, 15), "gap before 2.seg: bytes are missing, 1 record lost, LSN 15"),
+    ],
+)
+def test_a_gap_in_words(gap: Gap, text: str) -> None:
+    assert gap_text(gap).startswith(text)
+
+
+def test_a_missing_shard_is_not_a_folder_without_a_log(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path, log_shards=2) as folder:
+        log = read_log(folder.log, FILES)
+        list(log)
+        writer = LogWriter(folder.log, FILES, log.report())
+        writer.write(records_from(1, 3), sync=True)
+        writer.close()
+        shutil.rmtree(folder.log.parts()[1].folder)
+    report = verify(tmp_path)
+    assert "there is no log yet" not in report.notes
+    assert any("is missing" in note for note in report.notes)

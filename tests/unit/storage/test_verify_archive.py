@@ -5,14 +5,16 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import orjson
 import pytest
 
+from actors.protocol.records import Record, RecordType
 from runtime.storage.files import DAMAGED
 from runtime.storage.folder import ARCHIVE_NAME
 from runtime.storage.segment import SegmentInfo
 from runtime.storage.verify_archive import ArchiveFinding, verify_archive
 from tests.unit.storage.states import make_folder
-from tests.unit.storage.test_archiving import FOR_EVER, forgetful_log, take
+from tests.unit.storage.test_archiving import FOR_EVER, forgetful_log, numbers, take
 
 
 @pytest.fixture
@@ -39,6 +41,19 @@ def test_a_sound_one(tmp_path: Path, segments: tuple[SegmentInfo, ...]) -> None:
     assert found.runs == found.nodes > 0
     assert found.lsn == segments[-1].first_lsn - 1
     assert found.to_json()["problems"] == []
+
+
+def test_one_that_was_removed_is_missed(tmp_path: Path) -> None:
+    told = {"now_ns": 0, "wall_ns": 1, "next_run_no": 1, "archives": True}
+    opened = Record(1, RecordType.OPENED, orjson.dumps(told))
+    records = [record._replace(lsn=record.lsn + 1) for record in forgetful_log()]
+    segments = make_folder(tmp_path, [opened, *records])
+    take(tmp_path, segments[-1], FOR_EVER)
+    runs = len(numbers(tmp_path))
+    assert verify_archive(tmp_path).notes == ()
+    (tmp_path / ARCHIVE_NAME).unlink()
+    (note,) = verify_archive(tmp_path).notes
+    assert f"there is no {ARCHIVE_NAME}, and the checkpoint has let go of {runs} runs" in note
 
 
 @pytest.mark.parametrize(
