@@ -319,8 +319,7 @@ class Replay:
             calls.enter(self.scheduler, run, node, *run.own_rare().spawned.pop(node))
 
     def _released(self, record: Record) -> None:
-        numbers = released(record.payload)
-        book = self.scheduler.book
+        numbers, book = released(record.payload), self.scheduler.book
         for no in numbers if self.let_go is not None else ():
             run = book.finished.get(no)
             if run is not None:

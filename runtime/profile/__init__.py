@@ -4,9 +4,9 @@ Reading order: `model` (what a profile is), `kinds` and `ledger` (what can leak,
 `presence` and `control` (what all processes show, and how they are asked); then `labels` (on whose account code runs),
 `ticks` and `waits` (what it computes and waits for), `sampler` (both as profiles); `capture` (one picture of all
 processes), `graph` (who waits for whom), `formats/` (profiles as files and pages), `diff` (what changed between two),
-`convert` (files turned into others); `grading`, `detectors`, `machine`, `leaks`, `clean` and `proof` with `roots`, `mark`
-and `apart` (what leaks), `burn`, `watch` and `bundle` (who looks when nobody does); `inside` (`rt.profile`), `cli/` and
-`web` (who may see all that).
+`convert` (files turned into others); `grading`, `detectors`, `machine`, `leaks`, `clean` and `proof` with `roots`,
+`mark` and `apart` (what leaks), `burn`, `watch` and `bundle` (who looks when nobody does); `inside` (`rt.profile`),
+`cli/` and `web` (who may see all that).
 
     from runtime import profile
     profile.cpu("state/", 10)        profile.leaks("state/")        with profile.labels(order="42"): ...
