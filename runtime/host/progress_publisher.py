@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.event_names import is_single, key_of
 from actors.run import Run
 from actors.state_column import CANCELLING, LEASED
-from runtime.mail.board import SLOTS, BoardRow, BoardWriter, bundle_key, run_key, task_key
+from runtime.mail.board import SLOTS, BoardRow, BoardWriter, bundle_key, run_key, said_text, task_key
 
 if TYPE_CHECKING:
     from actors.core import EngineCore
@@ -150,7 +150,7 @@ class ProgressPublisher:
         if said is None:
             return None
         done, total, text = said
-        return node, done, total, f"{run.node_id(node)}: {text or f'{done:g} of {total:g}'}" if run.size > 1 else text
+        return node, done, total, f"{run.node_id(node)}: {said_text(done, total, text)}" if run.size > 1 else text
 
     # --- the board ------------------------------------------------------------------------------------------------
 
