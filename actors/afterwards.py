@@ -24,6 +24,12 @@ def end_of(run: Run, ended_ns: int | None, events: list[list[Any]]) -> list[list
     return [[ended_ns, WHOLE, said, "", run.lsn]]
 
 
+def name_of(run: Run, node: int | None = None) -> str:
+    """What a run is called: the name of the flow, or of what a task executes."""
+    kind = (run.kinds[0] if run.kinds else None) if node is None else run.kind(node)
+    return run.name or ("" if kind is None else kind.name)
+
+
 def output_of(run: Run, node: int) -> dict[str, Any]:
     """What is left of what the latest attempt of a node printed, as the reply to a question."""
     text = (run.rare.failures.get(node) or {}).get("output")

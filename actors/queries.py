@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from actors import dead, forgetting, reclass, schedule_asked
-from actors.afterwards import end_of, output_of
+from actors.afterwards import end_of, name_of, output_of
 from actors.asked import refuse_malformed
 from actors.at_workers import held_nodes, holder_of, split_counts
 from actors.calls import called_by
@@ -196,7 +196,7 @@ class Queries:
                 counts = split_counts(counts, int(runs))
             return [
                 f"{run.session}-{run.seq + own}",
-                "",
+                name_of(run, own),
                 _run_state_of(state),
                 counts,
                 run.created_ns,
@@ -204,7 +204,7 @@ class Queries:
             ]
         ended = None if run.open else self._core.scheduler.ended_ns.get(run.no)
         counts = split_counts(run.counts(), running[run.no])
-        return [run.key, run.name, str(run.run_state()), counts, run.created_ns, ended]
+        return [run.key, name_of(run), str(run.run_state()), counts, run.created_ns, ended]
 
     def _running_by_run(self) -> Counter[int]:
         """How many nodes of each run are running, by the run's number."""

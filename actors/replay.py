@@ -60,8 +60,7 @@ class Replay:
         """Up to where the log may have been cut because there was a checkpoint."""
         self.offset_ns = 0
         """From the engine's clock to the wall clock, as of the latest opening; 0: no record told of one yet."""
-        self.guessed: set[int] = set()
-        """Runs that ended by a clock that is lost: their time is the nearest one that is known."""
+        self.guessed: set[int] = set()  # runs that ended by a clock that is lost, at the nearest time that is known
         self.incoming = Incoming()
 
     def __init_subclass__(cls) -> None:

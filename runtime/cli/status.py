@@ -20,7 +20,7 @@ from runtime.cli.exits import Exit
 from runtime.cli.object_pools import pool_lines, with_pools
 from runtime.cli.report import align, duration_text, time_text
 from runtime.host.folder_board import board_of_process
-from runtime.mail.board import BoardReader
+from runtime.mail.board import BoardReader, said_text
 from runtime.storage.recovery import summarise
 from runtime.views import Counts
 
@@ -68,7 +68,10 @@ def _with_row(run: dict[str, Any], board: BoardReader) -> dict[str, Any]:
     row = board.run(run["run_id"]) or board.bundle(run["run_id"])
     if row is None:
         return run
-    return {**run, "counts": list(row.counts), "live": True, "progress": row.text}
+    text = row.text
+    if row.node >= 0 and Counts(*row.counts).total <= 1:  # of one among several the text has the numbers
+        text = said_text(row.done, row.total, text)
+    return {**run, "counts": list(row.counts), "live": True, "progress": text}
 
 
 def status_json(summary: Mapping[str, Any]) -> str:
@@ -127,7 +130,11 @@ def log_lines(log: Mapping[str, Any]) -> list[str]:
     if not log:
         return []
     size = bytes_text(log["bytes"])
-    text = f"{counted(log['records'], 'record')} in {segments_text(log['segments'], log['shards'])}, {size}"
+    behind = f" behind the checkpoint (LSN {log['checkpoint_lsn']:,})" if log.get("checkpoint_lsn") else ""
+    upto = f", up to LSN {log['last_lsn']:,}" if log.get("last_lsn") else ""
+    text = (
+        f"{counted(log['records'], 'record')}{behind} in {segments_text(log['segments'], log['shards'])}, {size}{upto}"
+    )
     if log.get("bytes_cut"):
         text += f"; at its end {counted(log['bytes_cut'], 'byte')} that nobody was told of"
     return [f"log            {text}"]

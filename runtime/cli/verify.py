@@ -98,7 +98,7 @@ def _blobs(contents: Contents) -> str:
 
 def _archived(archive: ArchiveFinding) -> str:
     text = f"{counted(archive.runs, 'run')} of {counted(archive.nodes, 'node')}"
-    if archive.submissions != archive.runs:
+    if archive.submissions not in (0, archive.runs):  # 0: the log is damaged, and nobody counted them
         text += f", {counted(archive.submissions, 'submission')}"
     return text + (f"; {archive.waiting:,} of them come with the next checkpoint" if archive.waiting else "")
 

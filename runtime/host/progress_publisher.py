@@ -19,12 +19,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.event_names import is_single, key_of
 from actors.run import Run
 from actors.state_column import CANCELLING, LEASED
-from runtime.mail.board import SLOTS, BoardRow, BoardWriter, bundle_key, run_key, task_key
+from runtime.mail.board import SLOTS, BoardRow, BoardWriter, bundle_key, run_key, said_text, task_key
 from runtime.profile.presence import HERE
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ RUNS_PER_TURN: Final = 128
 """Runs taken in one turn: half a millisecond."""
 OTHERS_MAX: Final = SLOTS // 2
 REPORTS_MAX: Final = SLOTS // 4
+REPORTERS_MAX: Final = 64
+"""Nodes that are looked at for another report, where the one that reported last has ended."""
 ENDED_MAX: Final = 256
 """Runs that ended and are still shown, the latest: fewer than end while a program reads that one of them did."""
 
@@ -146,14 +149,22 @@ class ProgressPublisher:
             self.held.append((self._scheduler.lsn, taken))
             self.flush()
 
+    def _reporter(self, run: Run) -> int:
+        """The node that reported last of those that run, as far as it is among the latest that began to; -1: none."""
+        node = self._latest.get(run.no, -1)
+        if node < 0 or run.state[node] in (LEASED, CANCELLING):
+            return node
+        others = islice(reversed(run.rare.progress), REPORTERS_MAX)
+        return next((other for other in others if run.state[other] in (LEASED, CANCELLING)), -1)
+
     def _said_of(self, run: Run) -> tuple[int, float, float, str] | None:
         """What the handler of a node that still runs reported last."""
-        node = self._latest.get(run.no, -1)
+        node = self._reporter(run)
         said = _said(run, node) if node >= 0 and run.state[node] in (LEASED, CANCELLING) else None
         if said is None:
             return None
         done, total, text = said
-        return node, done, total, f"{run.node_id(node)}: {text or f'{done:g} of {total:g}'}" if run.size > 1 else text
+        return node, done, total, f"{run.node_id(node)}: {said_text(done, total, text)}" if run.size > 1 else text
 
     # --- the board ------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,12 @@ BLOCK_BYTES: Final = _SLOTS_BYTE + SLOTS * _SLOT_BYTES
 assert _BODY.size == _BODY_BYTES
 
 
+def said_text(done: float, total: float, text: str) -> str:
+    """What a handler reported, on one line: its text, and how far it is."""
+    numbers = f"{done:g} of {total:g}" if total or not text else ""
+    return f"{text}, {numbers}" if text and numbers else text or numbers
+
+
 class BoardRow(NamedTuple):
     """What is shown of a run: `counts` as `actors.run.Run.counts`, all 0 for a task; of records up to `lsn`.
 

@@ -115,15 +115,15 @@ TASK_COLUMNS: Final[tuple[ViewColumn[Getter], ...]] = (
     ViewColumn(
         "state",
         "TEXT",
-        "`pending` (for others), `ready` (or with a worker), `backoff` (for a retry), `cancelling`, `succeeded`, "
-        "`failed`, `cancelled`, `skipped`",
+        "`pending` (for others), `ready` (or with a worker), `backoff` (for its time: a retry, or `due_ns`), "
+        "`cancelling`, `succeeded`, `failed`, `cancelled`, `skipped`",
         lambda s, n: STATE_NAMES[s.run.state[n]],
     ),
     ViewColumn("attempts", "INTEGER", "attempts that ended", _attempts),
     ViewColumn("submitted_ns", "INTEGER", "when its run was submitted", lambda s, n: s.run.created_ns),
     ViewColumn("submitted_at", "TEXT", "the same, ISO 8601", lambda s, n: iso(s.run.created_ns)),
     ViewColumn("due_ns", "INTEGER", "before when it does not start, where it was submitted so", _due_ns),
-    ViewColumn("retry_ns", "INTEGER", "when its next attempt is due, in `backoff`", _retry_ns),
+    ViewColumn("retry_ns", "INTEGER", "when its next attempt is due, in `backoff` for a retry", _retry_ns),
     ViewColumn("started_ns", "INTEGER", "when its latest attempt started, of those that ended", _started_ns),
     ViewColumn("started_at", "TEXT", "the same, ISO 8601", lambda s, n: iso(_started_ns(s, n))),
     ViewColumn("ended_ns", "INTEGER", "when it ended; not of what was skipped", lambda s, n: s.ended_ns(n)),

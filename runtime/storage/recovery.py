@@ -36,7 +36,8 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
         back, `created_ns`, `ended_ns`), `paused` (scopes), `pauses` (of those, who paused them: `by`, `reason`,
         `at_ns`), `uuid` of the folder, `owner_pid` (None when no engine runs), `durability` of the
         latest engine, `opened`: whether there was one, `log` (`records`, `segments`, `shards`, `bytes`, `bytes_cut`,
-        and `checkpoint_lsn`: records up to there are in the checkpoint and not counted; 0 when there is none).
+        `checkpoint_lsn`: records up to there are in the checkpoint and not counted, 0 when there is none; and
+        `last_lsn`, that of the latest record).
 
     Raises:
         StateFolderError, NotAStateFolder, NewerFormat: It cannot be read.
@@ -63,6 +64,7 @@ def summarise(path: str | os.PathLike[str]) -> dict[str, Any]:
                 "bytes": report.bytes,
                 "bytes_cut": report.bytes_cut,
                 "checkpoint_lsn": replay.loaded_lsn,
+                "last_lsn": scheduler.lsn,
                 "types": {RecordType(kind).name.lower(): count for kind, count in sorted(replay.counted.items())},
             },
         }

@@ -40,8 +40,8 @@ def verify_subscriptions(
         kept = [] if cursor is None else [info for info in segments[:-1] if info.last_lsn >= cursor.lsn]
         if cursor is not None and kept and sum(info.bytes for info in kept) <= cursor.keep_bytes:
             notes.append(
-                f"subscription {name!r} goes on with LSN {cursor.lsn}, so {counted(len(kept), 'closed segment')} of the"
-                " log stay until it has read them; rt.unsubscribe removes it"
+                f"subscription {name!r} goes on with LSN {cursor.lsn}, so {counted(len(kept), 'closed segment')} of "
+                "the log stay until it has read them; rt.unsubscribe removes it"
             )
         if lines := damaged_letters(folder, name):
             notes.append(f"subscription {name!r}: {counted(lines, 'dead letter')} damaged or cut off by a crash")

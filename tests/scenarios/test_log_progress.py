@@ -101,11 +101,12 @@ def test_what_handlers_report_is_read_of_runs_and_single_tasks(state_dir: Path, 
         run = rt.submit(flow)
         task = rt.submit(handlers.report_and_hold, 1.0, 4.0, "one", str(gate))
         until(lambda: task.progress() == Progress(1, 4, "one"), "the task's report is shown")
-        until(lambda: run.progress().text == "part: three", "the run's report is shown")
+        until(lambda: run.progress().text == "part: three, 3 of 8", "the run's report is shown")
         with stopped(OwnFamily(rt).engine):
             assert task.progress() == Progress(1, 4, "one")
-            assert run.progress().text == "part: three"
-            assert any(row.get("progress") == "part: three" for row in status_of(state_dir)["runs"])
+            assert run.progress().text == "part: three, 3 of 8"
+            shown = {row.get("progress") for row in status_of(state_dir)["runs"]}
+            assert {"part: three, 3 of 8", "one, 1 of 4"} <= shown
         gate.touch()
         assert task.result(PATIENCE_S) == "one"
         assert task.progress() == Progress(1, 1)

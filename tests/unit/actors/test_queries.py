@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.archived import archived_run
 from actors.core import EngineCore
 from actors.persister import Persister
 from actors.protocol import limits
@@ -55,6 +56,15 @@ def test_what_a_failed_attempt_printed_is_in_the_log_with_its_failure() -> None:
     failure = {"kind": "error", "type": "X", "message": "no", "traceback": "", "output": "so far"}
     rig.say(msg.WorkerFailed(worker, [[serial, 1, node, rig.now_ns, rig.now_ns + 5, failure]]))
     assert rig.ask("output", run="s-1") == {"text": "so far", "truncated": False}
+
+
+def test_a_task_has_the_name_of_what_it_executes_as_in_the_archive() -> None:
+    rig = Rig()
+    rig.submit(2)
+    name = archived_run(next(iter(rig.core.scheduler.book.live.values())), None).name
+    assert name
+    assert [rig.ask("status", run=f"s-{n}")["name"] for n in (1, 2)] == [name, name]
+    assert {row[1] for row in rig.ask("runs")["rows"]} == {name}
 
 
 def test_the_only_node_of_a_graph_need_not_be_named() -> None:

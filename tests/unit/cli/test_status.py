@@ -41,6 +41,13 @@ def test_runs_are_a_table_with_unfinished_ones_first() -> None:
     assert second.endswith("2.00 s")
 
 
+def test_where_the_log_ends_and_what_is_counted_of_it() -> None:
+    found = summary()
+    found["log"] |= {"checkpoint_lsn": 1472, "last_lsn": 1501}
+    line = "log            12 records behind the checkpoint (LSN 1,472) in 1 segment, 3.5 kB, up to LSN 1,501"
+    assert line in status_lines(Path("/state"), found)
+
+
 def test_shards_are_told_where_there_are_several() -> None:
     found = summary()
     found["log"] |= {"segments": 2, "shards": 4}

@@ -30,6 +30,8 @@ def test_shards_and_the_archive_are_told() -> None:
     lines = verify_lines(found, Contents(), ArchiveFinding(runs=12, nodes=40, submissions=30, waiting=5))
     assert "log            12 records in 0 segments of 3 shards" in lines
     assert "archive        12 runs of 40 nodes, 30 submissions; 5 of them come with the next checkpoint" in lines
+    lines = verify_lines(found, Contents(), ArchiveFinding(runs=12, nodes=40))  # the log is damaged: nobody counted
+    assert "archive        12 runs of 40 nodes" in lines
 
 
 def test_a_damaged_log() -> None:

@@ -246,7 +246,7 @@ def test_what_handlers_report_is_shown_of_the_run_and_of_single_tasks(shown: Sho
     shown.table.tasks(2)
     shown.idle()
     reports(shown, 1, 1.0, 4.0, "reading")
-    assert shown.run().text == "load: reading"
+    assert shown.run().text == "load: reading, 1 of 4"
     reports(shown, 2, 3.0, 4.0, "")
     assert shown.run().text == "1: 3 of 4"
     assert shown.reader.task("s-2") is None
@@ -256,7 +256,10 @@ def test_what_handlers_report_is_shown_of_the_run_and_of_single_tasks(shown: Sho
     assert (found.done, found.total, found.text) == (2.0, 8.0, "now")
     shown.table.finish(2)
     shown.idle()
-    assert shown.run().text == "", "who reported it has ended"
+    assert shown.run().text == "load: reading", "who reported last has ended, and another one still runs"
+    shown.table.finish(1)
+    shown.idle()
+    assert shown.run().text == "", "all who reported have ended"
 
 
 def test_a_report_without_a_number_is_one_of_nothing_done(shown: Shown) -> None:
