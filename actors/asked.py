@@ -79,6 +79,6 @@ _FROM: Final[Mapping[str, _Form]] = {
 }
 """Where the next page begins, by question."""
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("forget", "nodes", "priority", "rerun", "result", "status", "story", "why"), ("run",)),
+    **dict.fromkeys(("forget", "nodes", "output", "priority", "rerun", "result", "status", "story", "why"), ("run",)),
     "scale": ("number", "size"),
 }

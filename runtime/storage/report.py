@@ -77,6 +77,7 @@ class RecoveryReport:
             "segments": [info._asdict() for info in self.segments],
             "gaps": [asdict(gap) for gap in self.gaps],
             "mended": [asdict(gap) for gap in self.mended],
+            "lost": list(self.lost),
         }
         plain = {**asdict(self), **lists, "clean": self.clean}
         del plain["ends"]

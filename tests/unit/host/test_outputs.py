@@ -35,10 +35,11 @@ class Desk:
     def __init__(self, current: int = 0, held: tuple[int, ...] = ()) -> None:
         book = Book(set(held))
         pool = SimpleNamespace(workers={1: SimpleNamespace(book=book)})
+        run = SimpleNamespace(no=1, rare=SimpleNamespace(failures={}))
         core: Any = SimpleNamespace(
             pools={"cpu": pool},
             open_serials=lambda worker: sorted(book.held),
-            queries=SimpleNamespace(place_of=lambda args: (SimpleNamespace(no=1), args["node"], 0, 0)),
+            queries=SimpleNamespace(place_of=lambda args: (run, args["node"], 0, 0)),
         )
         self.post: Any = SimpleNamespace(
             worker=1,
