@@ -191,7 +191,7 @@ class EventFold(EventTeller):
         run = self._found(no)
         if run is not None:
             kind = "run.reprioritised" if node is None else "node.reprioritised"
-            self._tell(kind, run, node, cause=named(asker), data={"priority": PRIORITIES[class_]})
+            self._tell(kind, run, node, cause=_by(asker), data={"priority": PRIORITIES[class_]})
             if self.folds:
                 super()._priority(record)
 
@@ -206,9 +206,9 @@ class EventFold(EventTeller):
             return
         if what == DISCARDED:
             for node in nodes:
-                self._tell("node.discarded", run, node, cause=named(asker))
+                self._tell("node.discarded", run, node, cause=_by(asker))
         elif nodes is None or not is_single(run, nodes[0]):
-            self._tell("run.replayed", run, cause=named(asker), data={"nodes": None if nodes is None else len(nodes)})
+            self._tell("run.replayed", run, cause=_by(asker), data={"nodes": None if nodes is None else len(nodes)})
         else:
             for node in nodes:
                 self._tell_single("run.replayed", run, node, self.wall_ns)
@@ -216,7 +216,7 @@ class EventFold(EventTeller):
             before = bytes(run.state)
             super()._dead(record)
             if what != DISCARDED:
-                self._follow(run, Folding(before, (), (), named(asker) or "it was asked for"), self.wall_ns)
+                self._follow(run, Folding(before, (), (), _by(asker) or "it was asked for"), self.wall_ns)
 
     def _imported(self, record: Record) -> None:
         """Read in both ways: an import is rare, and what follows is told of runs that are known."""
@@ -253,3 +253,8 @@ class EventFold(EventTeller):
 
     def _rates(self, record: Record) -> None:
         """Nothing to tell, and nothing that a run's state depends on."""
+
+
+def _by(asker: str | None) -> str:
+    """Who asked for it, as a cause; empty: the log does not say."""
+    return f"by {named(asker)}" if asker else ""

@@ -27,7 +27,7 @@ def is_name(value: object) -> bool:
 
 
 def asker(session: str | None) -> str:
-    """Who asked for something: what came over the commands' socket, or a program's session; empty: nobody knows."""
+    """Who asked for something: what came over the commands' socket, or the session of a program, as logs have it."""
     if not session:
         return ""
-    return "a command" if session.startswith("command ") else f"session {session}"
+    return "a command" if session.startswith("command ") else session

@@ -150,7 +150,7 @@ class ProgressPublisher:
             self.flush()
 
     def _reporter(self, run: Run) -> int:
-        """The node that reported last of those that run, as far as it is among the latest that began to; -1: none."""
+        """The node that reported last, or one that reported before and still runs, where that has ended; -1: none."""
         node = self._latest.get(run.no, -1)
         if node < 0 or run.state[node] in (LEASED, CANCELLING):
             return node

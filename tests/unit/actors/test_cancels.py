@@ -79,7 +79,7 @@ def test_the_story_tells_who_asked_and_what_ended(node: int | None) -> None:
         (run,) = scheduler.book.live.values()
         told = [(at_ns, *event[:3]) for at_ns, *event in run.rare.events]
         assert [event[1:] for event in told] == [
-            (place, "cancel asked", "by session s"),
+            (place, "cancel asked", "by s"),
             (place, "cancelled", "what no worker had" if node is None else "cancelled before it started"),
         ]
         assert {event[0] for event in told} == {run.rare.ended_early[place]}

@@ -125,7 +125,7 @@ def test_what_somebody_does_is_told_with_the_time_at_which_it_was_done() -> None
     told = {event.kind: event for event in events_of(rig.records)}
     for name, at_ns in done.items():
         assert at_ns - 100 <= told[name].at_ns <= at_ns, name
-    assert told["node.cancel_asked"].cause == "by session s"
+    assert told["node.cancel_asked"].cause == "by s"
 
 
 def test_a_retried_node_says_when_it_goes_again() -> None:
