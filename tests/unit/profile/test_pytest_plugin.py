@@ -5,6 +5,7 @@ Acceptance test 4: a planted leak fails the build.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -81,7 +82,8 @@ def test_what_leaves_something_behind_fails(tmp_path: Path) -> None:
     tmp_path.joinpath("pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-p", "runtime.profile.pytest_plugin", "-p", "no:cacheprovider"]
     more = ["-q", "-rA", "--strict-markers", "--tb=short", f"--rootdir={tmp_path}", str(tmp_path)]
-    ran = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True)
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # it may be installed, too, and is named here
+    ran = subprocess.run([*command, *more], cwd=ROOT, env=alone, capture_output=True, text=True)
     rows = [line.split() for line in ran.stdout.splitlines() if line.startswith(("PASSED ", "ERROR ")) and "::" in line]
     ended = {row[1]: row[0] for row in rows}
     assert {name.rpartition("::")[2]: how for name, how in ended.items()} == {

@@ -67,6 +67,7 @@ WRONG: dict[Callable[..., Any], dict[str, list[Any]]] = {
         "breaker": STRANGE,
         "niceness": [value for value in COUNTS if value != 0] + [20],
         "cooldown": [*NUMBERS, 0],
+        "profile_signal": [value for value in STRANGE if value is not True] + [0, 1, None],
     },
     RetryBudget: {"ratio": NUMBERS, "per_s": [*NUMBERS, 0]},
     Breaker: {
