@@ -256,7 +256,7 @@ def test_what_handlers_report_is_shown_of_the_run_and_of_single_tasks(shown: Sho
     assert (found.done, found.total, found.text) == (2.0, 8.0, "now")
     shown.table.finish(2)
     shown.idle()
-    assert shown.run().text == "load: reading", "who reported last has ended, and another one still runs"
+    assert shown.run().text == "load: reading, 1 of 4", "who reported last has ended, and another one still runs"
     shown.table.finish(1)
     shown.idle()
     assert shown.run().text == "", "all who reported have ended"
