@@ -75,6 +75,7 @@ def test_a_stopped_engine_does_not_keep_who_asks_for_progress(state_dir: Path, t
         other = rt.submit(handlers.report_and_hold, 3.0, 8.0, "three", str(gate), run_id="single")
         await_lines(runs, 9)
         until(lambda: run.progress().counts[2:4] == (4, 5), "what runs is shown")
+        until(lambda: other.progress() == Progress(3, 8, "three"), "its report is shown")
         engine = OwnFamily(rt).engine
         with stopped(engine):
             found: list[Any] = []
