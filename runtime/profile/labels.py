@@ -89,8 +89,8 @@ LABELS: Final[ContextVar[AttemptLabels | Added | None]] = ContextVar("mainspring
 
 
 def expand(value: Any) -> Labels:
-    """The labels that a value of `LABELS` stands for."""
-    return value.labels() if value else ()
+    """The labels that a value of `LABELS` stands for; pairs are some already (entered before this module was there)."""
+    return () if not value else value if type(value) is tuple else value.labels()
 
 
 def current() -> Labels:

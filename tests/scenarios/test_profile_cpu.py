@@ -31,7 +31,7 @@ def captured(rt: Runtime, what: str = "cpu", seconds: float = 1.0, **options: An
 
 
 def merged(answers: Answers, kind: str = CPU) -> Profile:
-    assert not answers.failed
+    assert {process.role for process, _ in answers.failed} <= {"face"}  # pytest has SIGPROF, or its main thread is busy
     return Profile(kind).merge(*(Profile.from_json(content) for _, content in answers.rows))
 
 
