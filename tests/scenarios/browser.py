@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -23,6 +24,7 @@ import pytest
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ANSWER_WITHIN_S: Final = 240
+FIRST_FREE_FD: Final = 10
 FLAGS: Final = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-extensions "
     "--disable-background-networking --disable-component-update --disable-sync --disable-breakpad --mute-audio "
@@ -119,14 +121,21 @@ class Page:
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 
+def out_of_the_way(fd: int) -> int:
+    """The same under a number that is neither 3 nor 4, which would be overwritten before it is put there."""
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_FD)
+    os.close(fd)
+    return moved
+
+
 @contextlib.contextmanager
 def browser(folder: Path) -> Iterator[Page]:
     """A browser that ends, with all that it started, at the end of the block."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no chromium is installed")
-    theirs_in, ours_out = os.pipe()
-    ours_in, theirs_out = os.pipe()
+    theirs_in, ours_out = map(out_of_the_way, os.pipe())
+    ours_in, theirs_out = map(out_of_the_way, os.pipe())
 
     # The two that the browser expects as 3 and 4; a shell puts them there, so that nothing of ours runs after the fork.
     script = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
