@@ -16,7 +16,7 @@ Known limits: a payload that is itself a piece of this folder's log may be taken
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 
 from actors.protocol import limits
@@ -265,6 +265,26 @@ def open_segment(place: LogPlace, no: int) -> SegmentFile | None:
         return None
     except OSError as error:
         raise StateFolderError(f"cannot read log segment {segment_name(no)}: {error}") from error
+
+
+def last_segment(place: LogPlace, numbers: Sequence[int], may_be: Callable[[SegmentFile], bool]) -> SegmentFile | None:
+    """The last of these segments of which something holds that holds of none behind it; the caller closes it. Those
+    that vanish meanwhile are the oldest ones."""
+    low, high = 0, len(numbers)
+    found: SegmentFile | None = None
+    while low < high:
+        middle = (low + high) // 2
+        segment = open_segment(place, numbers[middle])
+        if segment is None:
+            low = middle + 1
+        elif not may_be(segment):
+            segment.close()
+            high = middle
+        else:
+            if found is not None:
+                found.close()
+            found, low = segment, middle + 1
+    return found
 
 
 def corrupt(segment: SegmentFile, offset: int, lsn: int) -> LogCorrupt:

@@ -27,7 +27,7 @@ from typing import Final
 from actors.protocol import limits
 from actors.protocol.records import RecordType
 from actors.record_runs import run_of
-from runtime.storage.seek import RecordPlace, SegmentFile, open_segment
+from runtime.storage.seek import RecordPlace, SegmentFile, last_segment
 from runtime.storage.segment import RECORD_HEADER, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, LogPlace
 
 STEP_BYTES: Final = 16 * limits.KIB
@@ -60,20 +60,9 @@ def find_behind(segment: SegmentFile, end: int, no: int) -> RecordPlace | None:
 
 def find_submission(place: LogPlace, numbers: list[int], no: int) -> tuple[SegmentFile, RecordPlace] | None:
     """The submission of the run of this number, in these segments of a log; whoever gets the segment closes it."""
-    low, high = 0, len(numbers)
-    found: SegmentFile | None = None
-    while low < high:
-        middle = (low + high) // 2
-        segment = open_segment(place, numbers[middle])
-        if segment is None:  # the oldest ones go
-            low = middle + 1
-        elif _look(segment, SEGMENT_HEADER_BYTES, segment.size, no) is None:
-            segment.close()
-            high = middle
-        else:
-            if found is not None:
-                found.close()
-            found, low = segment, middle + 1
+    found = last_segment(
+        place, numbers, lambda segment: _look(segment, SEGMENT_HEADER_BYTES, segment.size, no) is not None
+    )
     at = None if found is None else _between(found, SEGMENT_HEADER_BYTES, found.size, no)
     if found is None or at is not None:
         return None if found is None or at is None else (found, at)

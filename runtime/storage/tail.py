@@ -33,6 +33,7 @@ from runtime.storage.seek import (
     RecordPlace,
     SegmentFile,
     corrupt,
+    last_segment,
     last_with,
     open_segment,
 )
@@ -122,22 +123,7 @@ class LogTail:
 
     def _segment_of(self, lsn: int) -> SegmentFile | None:
         """The last segment that begins with this LSN or before it. Those that vanish meanwhile are the oldest ones."""
-        numbers = self._numbers()
-        low, high = 0, len(numbers)
-        found: SegmentFile | None = None
-        while low < high:
-            middle = (low + high) // 2
-            segment = open_segment(self.place, numbers[middle])
-            if segment is None:
-                low = middle + 1
-            elif segment.first_lsn > lsn:
-                segment.close()
-                high = middle
-            else:
-                if found is not None:
-                    found.close()
-                found, low = segment, middle + 1
-        return found
+        return last_segment(self.place, self._numbers(), lambda segment: segment.first_lsn <= lsn)
 
     def close(self) -> None:
         """Let go of the files."""

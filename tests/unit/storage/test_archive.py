@@ -241,6 +241,17 @@ def test_a_writer_waits_for_another_one(made: Path, monkeypatch: pytest.MonkeyPa
     put(made, entry(9))
 
 
+def copy_half_written(made: Path, copy: Path) -> None:
+    """What a writer leaves that is killed in the middle of a transaction: the file, and the journal that undoes it."""
+    with ArchiveFile.write(str(made), OWN) as archive:
+        archive._database.execute("PRAGMA cache_size=1")  # so that what is not committed is in the file
+        with archive.transaction() as database:
+            database.execute("UPDATE run SET nodes = 5")
+            database.execute("UPDATE part SET body = zeroblob(100000)")
+            for name in (ARCHIVE_NAME, ARCHIVE_NAME + "-journal"):
+                (copy / name).write_bytes((made / name).read_bytes())
+
+
 @pytest.mark.parametrize("first", ["rows", "parts"])
 def test_a_reader_reads_on_when_a_writer_is_killed(made: Path, tmp_path: Path, first: str) -> None:
     """It must not put the journal right itself."""
@@ -248,13 +259,7 @@ def test_a_reader_reads_on_when_a_writer_is_killed(made: Path, tmp_path: Path, f
     copy.mkdir()
     (copy / ARCHIVE_NAME).write_bytes((made / ARCHIVE_NAME).read_bytes())
     with opened(copy) as reader:
-        with ArchiveFile.write(str(made), OWN) as archive:
-            archive._database.execute("PRAGMA cache_size=1")  # so that what is not committed is in the file
-            with archive.transaction() as database:
-                database.execute("UPDATE run SET nodes = 5")
-                database.execute("UPDATE part SET body = zeroblob(100000)")
-                for name in (ARCHIVE_NAME, ARCHIVE_NAME + "-journal"):
-                    (copy / name).write_bytes((made / name).read_bytes())
+        copy_half_written(made, copy)
         before = (copy / ARCHIVE_NAME).read_bytes()
         if first == "parts":
             assert reader.run(1)
@@ -268,13 +273,7 @@ def test_a_reader_reads_on_when_a_writer_is_killed(made: Path, tmp_path: Path, f
 def test_a_reader_that_may_not_write_reads_what_a_crash_left(made: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()
-    with ArchiveFile.write(str(made), OWN) as archive:
-        archive._database.execute("PRAGMA cache_size=1")  # so that what is not committed is in the file
-        with archive.transaction() as database:
-            database.execute("UPDATE run SET nodes = 5")
-            database.execute("UPDATE part SET body = zeroblob(100000)")
-            for name in (ARCHIVE_NAME, ARCHIVE_NAME + "-journal"):
-                (copy / name).write_bytes((made / name).read_bytes())
+    copy_half_written(made, copy)
     copy.chmod(0o500)
     (copy / ARCHIVE_NAME).chmod(0o400)
     try:
