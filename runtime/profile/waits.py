@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from runtime.profile.buckets import Bucket, Buckets
 from runtime.profile.labels import LABELS, MAIN, THREADS, expand
 from runtime.profile.parents import above, chain_of, context_of
+from runtime.profile.pins import PINS, Pinned
 from runtime.profile.pressure import LoopLag
 from runtime.profile.ticks import walk
 
@@ -57,6 +58,7 @@ class WaitLooks:
         self._on = False
         self._handle: Any = None
         self._labels: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._rests: list[list[Any]] = []
         self._last_ns = self._due_ns = self._cpu_ns = self._read_ns = 0
 
     # --- on and off -----------------------------------------------------------------------------------------------
@@ -64,6 +66,7 @@ class WaitLooks:
     def start(self) -> None:
         """Begin to look."""
         self._on = True
+        PINS.append(self._pinned)
         self._last_ns = time.monotonic_ns()
         if self.loop is None:
             self._cpu_ns = _cpu_ns()
@@ -74,8 +77,14 @@ class WaitLooks:
     def stop(self) -> None:
         """Look no more."""
         self._on = False
+        with suppress(ValueError):  # stopped before
+            PINS.remove(self._pinned)
         if self.loop is not None:
             self._call(self._cancel)
+
+    def _pinned(self) -> Pinned:
+        """Who looks at tasks wakes none, though a timer leads to it."""
+        return Pinned((self, self._labels, self._rests, *self._rests))
 
     def take(self) -> list[Bucket]:
         """What was seen since the last time; in the loop's thread, or of a second that goes on meanwhile the rest."""
@@ -125,6 +134,7 @@ class WaitLooks:
             every = max(len(tasks) / TASKS_MAX, 1.0)
             first = (now_ns % 1_009) / 1_009 * every
             chosen = [tasks[int(first + at * every)] for at in range(int((len(tasks) - first) / every + 0.999999))]
+            self._rests.append(chosen)
             self._slice(chosen, int(elapsed_ns * every))
         finally:
             self._plan()
@@ -135,8 +145,11 @@ class WaitLooks:
             if task is not None and not task.done() and task.get_loop() is self.loop:
                 with suppress(Exception):  # private attributes: see `parents`
                     self._add_task(task, weight_ns)
-        if len(tasks) > SLICE and self.loop is not None:
-            self.loop.call_soon(self._slice, tasks[SLICE:], weight_ns)
+        del tasks[:SLICE]
+        if tasks and self.loop is not None:
+            self.loop.call_soon(self._slice, tasks, weight_ns)
+        else:
+            self._rests = [rest for rest in self._rests if rest]
 
     def _add_task(self, task: Any, weight_ns: int) -> None:
         places, offsets = chain_of(task.get_coro())

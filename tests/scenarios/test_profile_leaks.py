@@ -16,7 +16,6 @@ import pytest
 from runtime import NodeType, Retry, Runtime
 from runtime.errors import LeaksFound
 from runtime.host import kernel
-from runtime.profile import pins
 from runtime.profile.clean import assert_clean, left_in
 from runtime.profile.grading import LEAK, SUSPECT, Finding
 from runtime.profile.leaks import Report, survey
@@ -40,7 +39,6 @@ def line_of(function: Callable[..., Any]) -> tuple[str, int]:
     return function.__code__.co_filename, function.__code__.co_firstlineno
 
 
-@pytest.mark.skipif(not hasattr(pins, "of_attempts"), reason="workers do not say yet which registries wake nobody")
 @pytest.mark.usefixtures("no_lock_left")
 def test_handlers_that_nobody_wakes_are_proved(state_dir: Path, tmp_path: Path) -> None:
     """Acceptance test 1: proved, with the handler's creation line and the line where it waits."""
@@ -53,7 +51,7 @@ def test_handlers_that_nobody_wakes_are_proved(state_dir: Path, tmp_path: Path) 
         (found,) = report.findings
         assert (found.grade, found.kind, found.count, found.proved) == (LEAK, "task", 3, True)
         assert found.site[-1][1:] == line_of(handlers.wait_for_nobody)
-        assert [frame.name for frame in found.wait][-2:] == ["AsyncWorker._run", "wait_for_nobody"]
+        assert [frame.name for frame in found.wait][-2:] == ["node:io", "wait_for_nobody"]
         assert dict(found.labels)["node_type"] == "io"
         assert found.process is not None
         assert found.process.title == "worker 1 [io]"

@@ -23,6 +23,7 @@ from runtime.profile import apart, pins, proof, support
 from runtime.profile.kin import stack_of
 from runtime.profile.pins import Pinned
 from runtime.profile.proof import LEAK, SUSPECT, Proof, examine
+from runtime.profile.waits import SLICE, WaitLooks
 
 pytestmark = pytest.mark.slow
 PINNED: set[asyncio.Task[Any]] = set()
@@ -156,6 +157,29 @@ def test_registries_are_cut_and_what_ends_by_itself_is_alive(monkeypatch: pytest
     pins.PINS.append(lambda: Pinned(1 // 0))
     assert look(known).notes == []
     registry.clear()
+
+
+@pytest.mark.parametrize("count", [1, SLICE * 2 + 1])
+def test_the_profiler_that_looks_at_tasks_wakes_none(count: int) -> None:
+    """Its timers lead to what it keeps about tasks, in the midst of a look, too."""
+
+    async def main() -> Proof:
+        PINNED.update(asyncio.ensure_future(never()) for _ in range(count))
+        await nap()
+        looks = WaitLooks(asyncio.get_running_loop(), 10.0)
+        looks.start()
+        looks._look()
+        try:
+            return examine(confirm_s=0.0)
+        finally:
+            looks.stop()
+            for task in PINNED:
+                task.cancel()
+            await asyncio.gather(*PINNED, return_exceptions=True)
+            PINNED.clear()
+
+    assert [row.grade for row in asyncio.run(main()).findings] == [LEAK] * count
+    assert not [say for say in pins.PINS if isinstance(getattr(say, "__self__", None), WaitLooks)]
 
 
 def test_a_task_that_goes_on_between_the_two_marks_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
