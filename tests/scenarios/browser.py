@@ -15,6 +15,7 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,15 +135,29 @@ def browser(folder: Path) -> Iterator[Page]:
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no chromium is installed")
+    # The browser makes a socket in its temporary folder, and the path of a socket must be short.
+    with tempfile.TemporaryDirectory(prefix="ms-", dir="/tmp", ignore_cleanup_errors=True) as short:
+        process, commands, answers = _started(found, folder, short)
+        try:
+            yield Page(commands, answers)
+        finally:
+            os.close(commands)
+            os.close(answers)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _started(program: str, folder: Path, short: str) -> tuple[subprocess.Popen[bytes], int, int]:
+    """The process, where it takes commands, and where it answers."""
     theirs_in, ours_out = map(out_of_the_way, os.pipe())
     ours_in, theirs_out = map(out_of_the_way, os.pipe())
-
     # The two that the browser expects as 3 and 4; a shell puts them there, so that nothing of ours runs after the fork.
     script = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
-    home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder), "TMPDIR": str(folder)}
+    home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder), "TMPDIR": short}
     with open(folder / "browser.log", "wb") as log:
         process = subprocess.Popen(
-            ["/bin/bash", "-c", script, found, *FLAGS, f"--user-data-dir={folder / 'profile'}"],
+            ["/bin/bash", "-c", script, program, *FLAGS, f"--user-data-dir={folder / 'profile'}"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -152,11 +167,4 @@ def browser(folder: Path) -> Iterator[Page]:
         )
     os.close(theirs_in)
     os.close(theirs_out)
-    try:
-        yield Page(ours_out, ours_in)
-    finally:
-        os.close(ours_out)
-        os.close(ours_in)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    return process, ours_out, ours_in

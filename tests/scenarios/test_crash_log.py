@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from actors.protocol.records import RecordType
 from actors.replay import Replay
 from actors.scheduler import Scheduler
 from runtime import NodeType, Runtime
@@ -40,6 +41,8 @@ class Log:
         (self.file,) = (state_dir / "log").iterdir()
         self.bytes = self.file.read_bytes()
         self.starts = record_starts(self.bytes)
+        self.bytes = self.bytes[: self.starts[-1]]
+        self.file.write_bytes(self.bytes)
 
     def cut(self, size: int) -> None:
         """Keep so many bytes."""
@@ -65,13 +68,17 @@ class Log:
 
 
 def record_starts(data: bytes) -> list[int]:
-    """Offsets of the records, and of the end."""
-    starts, at = [], SEGMENT_HEADER_BYTES
+    """Offsets of the records that tell of runs, and of the end of the last of them: the log's own marks come when it has
+    nothing to do, so a program that is killed late has one behind."""
+    starts, at, end = [], SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES
     while at < len(data):
-        starts.append(at)
-        at += RECORD_HEADER_BYTES + int.from_bytes(data[at + 8 : at + 12], "little")
+        after = at + RECORD_HEADER_BYTES + int.from_bytes(data[at + 8 : at + 12], "little")
+        if data[at + 12] != RecordType.MARK:
+            starts.append(at)
+            end = after
+        at = after
     assert at == len(data)
-    return [*starts, at]
+    return [*starts, end]
 
 
 @pytest.fixture(scope="module")
