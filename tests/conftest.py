@@ -20,6 +20,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import leaks
+from tests.fresh import FreshTests
 
 SLOW_S: Final = 0.25
 SLOW_SHOWN: Final = 15
@@ -37,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[leaks.MARK] = uuid.uuid4().hex
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowTests())
+    config.pluginmanager.register(FreshTests())
     hear_signals()
     hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
     hypothesis.settings.load_profile("house")

@@ -20,6 +20,7 @@ from runtime.profile.kin import waiter_of
 from runtime.profile.mark import Mark
 from runtime.profile.roots import Roots, tasks_there
 
+pytestmark = pytest.mark.fresh  # it goes over all objects of its process
 MOST = 6
 
 

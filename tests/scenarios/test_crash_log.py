@@ -68,8 +68,10 @@ class Log:
 
 
 def record_starts(data: bytes) -> list[int]:
-    """Offsets of the records that tell of runs, and of the end of the last of them: the log's own marks come when it has
-    nothing to do, so a program that is killed late has one behind."""
+    """Offsets of the records that tell of runs, and of the end of the last of them.
+
+    The log's own marks come when it has nothing to do, so a program that is killed late has one behind.
+    """
     starts, at, end = [], SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES
     while at < len(data):
         after = at + RECORD_HEADER_BYTES + int.from_bytes(data[at + 8 : at + 12], "little")

@@ -25,7 +25,7 @@ from runtime.profile.pins import Pinned
 from runtime.profile.proof import LEAK, SUSPECT, Proof, examine
 from runtime.profile.waits import SLICE, WaitLooks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.fresh]  # it goes over all objects of its process
 PINNED: set[asyncio.Task[Any]] = set()
 
 
