@@ -108,7 +108,9 @@ def test_a_pool_of_another_node_type_is_refused_by_name() -> None:
 
 
 def test_a_pool_is_called_like_its_factory() -> None:
-    assert isinstance(next(connection()), sqlite3.Connection)
+    made = connection()
+    assert isinstance(next(made), sqlite3.Connection)
+    assert next(made, None) is None  # which closes it
     assert repr(connection) == "<Pool connection of db>"
 
 
