@@ -1,4 +1,4 @@
-"""CpuTimers on CPU time, whose SIGPROF goes to the main thread: one on its own clock, one on that of the process.
+"""Timers on CPU time, whose SIGPROF goes to the main thread: one on its own clock, one on that of the process.
 
 The main thread must be sampled by its own clock. By that of the process, ticks that others earn while it waits for a
 core or for the interpreter lock find it where it waits, and not where it computes: beside a thread that compresses, on
@@ -78,8 +78,8 @@ class ThreadTimer:
 
         libc = ctypes.CDLL(None, use_errno=True)
         self._set, self._get, self._delete = libc.timer_settime, libc.timer_gettime, libc.timer_delete
-        native = threading.main_thread().native_id or 0
-        event = SignalEvent(None, int(signal.SIGPROF), _SIGEV_THREAD_ID, native)
+        me = threading.get_native_id()  # in a fork, `main_thread().native_id` is still the parent's
+        event = SignalEvent(None, int(signal.SIGPROF), _SIGEV_THREAD_ID, me)
         self._id = ctypes.c_void_p()
         if libc.timer_create(clock, ctypes.byref(event), ctypes.byref(self._id)):
             raise OSError(ctypes.get_errno(), "timer_create")

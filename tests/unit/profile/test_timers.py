@@ -1,7 +1,8 @@
-"""CpuTimers on CPU time: one shot, what is left of it, and to whom the signal goes."""
+"""Timers on CPU time: one shot, what is left of it, and to whom the signal goes."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -63,6 +64,17 @@ def test_the_main_thread_gets_the_signal_of_another_ones_work() -> None:
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         signal.signal(signal.SIGPROF, before)
     assert came == ["MainThread"]
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="elsewhere there is one timer that stands for both")
+def test_a_forked_child_has_both_timers() -> None:
+    """As every worker and the engine are."""
+    assert threading.main_thread().native_id == os.getpid()
+    pid = os.fork()
+    if not pid:
+        timers = CpuTimers()
+        os._exit(isinstance(timers.main, ThreadTimer) and isinstance(timers.rest, ThreadTimer))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
 
 
 def test_what_is_suspended_goes_on_where_it_was() -> None:
