@@ -29,10 +29,11 @@ from contextlib import suppress
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType
 from typing import Any, Final
 
+from runtime.host import kernel
 from runtime.profile.kinds import TASK
 from runtime.profile.ledger import KIND_BITS, LEDGER
 from runtime.profile.model import COUNT, LIVE, Frame, Labels, Process, Profile, Sample
-from runtime.profile.presence import Places, Request, places_of
+from runtime.profile.presence import Here, Places, Request, places_of
 from runtime.profile.sites import frame_at
 
 TASKS_MAX: Final = 100_000
@@ -90,23 +91,34 @@ def _add_threads(profile: Profile, process: Process | None, main: Places, cache:
         if collects:
             gc.enable()
     kernels = _kernel_threads()
-    seen = set()
+    nameless = 0
     for ident, places in frames.items():
         thread = known.get(ident)
-        if thread is not None and thread.name == _ANSWERS:
-            seen.add(thread.native_id)
+        nameless += thread is None
+        if (thread is None and places[0][0] is Here._have_answered.__code__) or (thread and thread.name == _ANSWERS):
             continue
-        name = f"thread {ident:#x}" if thread is None else thread.name
-        native = None if thread is None else thread.native_id
-        seen.add(native)
         if thread is threading.main_thread():
             places = main or places
-        state = kernels.get(native or 0, ("", ""))[1]
+        state = kernels.get(_native_id(thread), ("", ""))[1]
         labels = _labels((), state=_STATES.get(state, state))
-        profile.add(Sample(cache.frames(places), labels, process, name), 1)
-    for native, (comm, _) in kernels.items():
-        if native not in seen and all(thread.native_id != native for thread in known.values()):
-            profile.add(Sample((Frame(comm),), (("state", "foreign"),), process, f"{comm} {native}"), 1)
+        profile.add(Sample(cache.frames(places), labels, process, f"{ident:#x}" if thread is None else thread.name), 1)
+    for native, comm in _foreign(kernels, {_native_id(thread) for thread in known.values()}, nameless):
+        profile.add(Sample((Frame(comm),), (("state", "foreign"),), process, f"{comm} {native}"), 1)
+
+
+def _foreign(kernels: dict[int, tuple[str, str]], ours: set[int], nameless: int) -> list[tuple[int, str]]:
+    """Threads of native libraries. Which ones belong to Python threads that `threading` does not know cannot be told:
+    as many are taken for them, first those that have their process's name, and the newest."""
+    own = kernels.get(os.getpid(), ("", ""))[0]
+    rest = [(native, comm) for native, (comm, _) in kernels.items() if native not in ours]
+    return sorted(rest, key=lambda one: (one[1] != own, -one[0]))[nameless:]
+
+
+def _native_id(thread: threading.Thread | None) -> int:
+    """As the kernel numbers it; 0: not known. In a fork, `native_id` of the main thread is still the parent's."""
+    if thread is threading.main_thread() and kernel.LINUX:
+        return os.getpid()
+    return 0 if thread is None else thread.native_id or 0
 
 
 def _kernel_threads() -> dict[int, tuple[str, str]]:
@@ -303,5 +315,5 @@ def hung_profile(text: str, process: Process) -> Profile:
             labels = (("state", "in C"),) if thread == "MainThread" else ()
             profile.add(Sample(tuple(reversed(frames)), labels, process, thread), 1)
         frames = []
-        thread = "MainThread" if line.startswith("Current") else f"thread 0x{head[1].lstrip('0')}"
+        thread = "MainThread" if line.startswith("Current") else f"0x{head[1].lstrip('0')}"
     return profile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import os
 import threading
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from runtime.host import kernel
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Process, Profile, Sample
 from runtime.profile.snapshot import hung_profile, merged, snapshot
@@ -126,6 +128,35 @@ def test_threads_are_shown_by_name() -> None:
     assert back.samples == profile.samples
 
 
+@pytest.mark.skipif(not kernel.LINUX, reason="the states of threads are in /proc")
+def test_a_forked_child_shows_its_main_thread_once_and_with_its_state() -> None:
+    assert threading.main_thread().native_id == os.getpid()
+    pid = os.fork()
+    if not pid:
+        seen = [(sample.thread, label(sample, "state")) for sample, _ in snapshot(ME)]
+        os._exit(seen == [("MainThread", "running")])
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="the states of threads are in /proc")
+def test_a_thread_that_threading_does_not_know_is_shown_once() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def nameless() -> None:
+        begun.set()
+        go_on.wait()
+
+    before = sum(label(sample, "state") == "foreign" for sample, _ in snapshot(ME))
+    _thread.start_new_thread(nameless, ())
+    try:
+        assert begun.wait(10)
+        seen = snapshot(ME)
+    finally:
+        go_on.set()
+    assert [s.stack[-1].name for s, _ in seen if s.stack and s.stack[0].name.endswith("nameless")] == ["Condition.wait"]
+    assert sum(label(sample, "state") == "foreign" for sample, _ in seen) <= before
+
+
 def test_what_the_c_handler_wrote_is_read() -> None:
     text = (
         "Thread 0x00007f53 (most recent call first):\n  <no Python frame>\n\n"
@@ -135,5 +166,5 @@ def test_what_the_c_handler_wrote_is_read() -> None:
     )
     profile = hung_profile(text, ME)
     stacks = {sample.thread: [frame.name for frame in sample.stack] for sample, _ in profile}
-    assert stacks == {"thread 0x7f54": ["run", "wait"], "MainThread": ["<module>"]}
+    assert stacks == {"0x7f54": ["run", "wait"], "MainThread": ["<module>"]}
     assert "C function" in profile.notes[0]
