@@ -23,6 +23,7 @@ from typing import Final, Literal, NamedTuple
 
 from actors.protocol.errors import CallerError
 from actors.protocol.profile_errors import ProfileTooSmall
+from actors.protocol.words import counted
 from runtime.profile.model import NANOSECONDS, Frame, Labels, Profile, Sample
 
 SEEN_MIN: Final = 100
@@ -258,7 +259,7 @@ def _notes(before: Profile, after: Profile, sets: Sequence[SetRow]) -> list[str]
     notes = [f"before: {note}" for note in before.notes] + [f"after: {note}" for note in after.notes]
     left_out = [row for row in sets if not row.compared]
     if left_out:
-        notes.append(f"{len(left_out):,} label sets have too few samples to be compared")
+        notes.append(f"too few samples to be compared: {counted(len(left_out), 'label set')}")
     if after.unit == NANOSECONDS and not (before.duration_ns and after.duration_ns):
         notes.append("it is not known how long was recorded: only shares are compared, as if the load had not changed")
     if before.kind != after.kind:

@@ -38,7 +38,7 @@ GRADES: Final = ("leak", "suspect", "info", "never")
 
 
 class ProfileExit(IntEnum):
-    """ProfileExit codes of this command line."""
+    """Exit codes of this command line."""
 
     OK = 0
     CHANGED = 1
@@ -182,8 +182,8 @@ def _add_files(commands: Any) -> None:
     options.add_argument("-f", "--format", default="", metavar="FORMAT", help=FORMATS)
     _add_by(options)
     options = _command(commands, "diff", "files:show_diff", "what changed between two profiles", state=False)
-    options.add_argument("before", type=Path, metavar="BEFORE")
-    options.add_argument("after", type=Path, metavar="AFTER")
+    options.add_argument("before", type=Path, metavar="BEFORE", help="what was: json, folded, pprof or speedscope")
+    options.add_argument("after", type=Path, metavar="AFTER", help="what is, of the same kind")
     options.add_argument("--unit", choices=("stack", "function", "line"), default="function", help="what a row is")
     options.add_argument("--report", type=Path, metavar="FILE.html", help="also a flame graph of both")
     options.add_argument("--fail", action="store_true", help="end with code 1 when something changed")

@@ -139,7 +139,7 @@ def _user_labels(sample: Sample) -> tuple[tuple[str, str], ...]:
 
 
 def merged_lines(found: Sequence[MergedStack], limit: int) -> Iterator[str]:
-    """MergedStack stacks as text."""
+    """Merged stacks as text."""
     for one in found[:limit]:
         several = len(one.processes) > PROCESSES_NAMED
         where = f"{len(one.processes)} processes" if several else ", ".join(one.processes)
@@ -180,7 +180,8 @@ def dump_lines(profile: Profile) -> Iterator[str]:
         parts += [f"for {duration_text(round(float(facts['age_s']) * 1e9))}" if "age_s" in facts else ""]
         parts += [f"{label}={text}" for label, text in _user_labels(sample)]
         yield ""
-        yield f"{name} [{', '.join(filter(None, parts))}]"
+        said = ", ".join(filter(None, parts))
+        yield f"{name} [{said}]" if said else name
         yield from stack_lines(sample.stack)
         if "created" in facts:
             yield f"    created at {_place(facts['created'])}"
