@@ -9,7 +9,10 @@ class UnknownPool(CallerError):
     """A handler asks for a pool that its node type does not have, or asks in a way that its worker cannot answer."""
 
     code = "MS170"
-    hint = "declare it with @tasks.pool(node_type) in the registry that has the task"
+    hint = (
+        "declare it with @tasks.pool(node_type) in the registry that has the task, and take it with `async with` in a "
+        "coroutine, with `with` elsewhere"
+    )
 
 
 class PoolTimeout(EnvironmentFault, TimeoutError):
