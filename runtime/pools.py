@@ -120,6 +120,11 @@ class Pool(Generic[T]):
         return self.settings.node_type in (None, node_type)
 
 
+def _place_of(pool: Pool[Any]) -> tuple[str, str]:
+    """Where its factory is defined: one that is defined again there, in a reloaded module, is the same pool."""
+    return str(getattr(pool.fn, "__module__", "")), str(getattr(pool.fn, "__qualname__", pool.name))
+
+
 def _needed(make: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(make).parameters.values()
@@ -151,7 +156,7 @@ class PoolDecorator(Protocol):
 
 
 class PoolRegistry:
-    """The pools of a program, by name; part of `TaskRegistry`."""
+    """The pools of a program, by name; part of `TaskRegistry`. One that is defined again replaces its earlier self."""
 
     def __init__(self) -> None:
         self.pools: dict[str, Pool[Any]] = {}
@@ -181,7 +186,8 @@ class PoolRegistry:
             with `contextlib`.
 
         Raises:
-            ConfigurationError: An argument is out of range. HandlerRefused: Workers could not find the factory.
+            ConfigurationError: An argument is out of range, or another factory has this name. HandlerRefused: Workers
+                could not find the factory.
         """
         options = PoolOptions(
             node_type, name, max_size, max_age, max_idle, max_uses, timeout, reset=reset, check=check, close=close
@@ -189,6 +195,12 @@ class PoolRegistry:
 
         def decorate(make: Callable[[], Any]) -> Pool[Any]:
             pool: Pool[Any] = Pool(make, options)
+            before = self.pools.get(pool.name)
+            if before is not None and _place_of(before) != _place_of(pool):
+                raise ConfigurationError(
+                    f"there is a pool {pool.name!r} already, of {':'.join(_place_of(before))}: "
+                    f"tell them apart with `name`, whatever their node types"
+                )
             self.pools[pool.name] = pool
             return pool
 

@@ -148,6 +148,19 @@ def test_a_factory_that_workers_could_not_call_is_refused() -> None:
             Pool(factory, PoolOptions())
 
 
+def one_more() -> int:
+    return 1
+
+
+def test_two_pools_of_one_name_are_refused_and_one_that_is_defined_again_is_not() -> None:
+    tasks = TaskRegistry()
+    first = tasks.pool("db", name="session")(one_more)
+    assert tasks.pool("db", name="session", max_size=3)(one_more) is tasks.pools["session"] is not first
+    with pytest.raises(ConfigurationError, match=r"'session' already, of .*:one_more"):
+        tasks.pool("web", name="session")(make_client.fn)
+    assert tasks.pools["session"].fn is one_more
+
+
 CLOSED: list[str] = []
 """What was closed, in this process."""
 
