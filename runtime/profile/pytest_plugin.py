@@ -41,12 +41,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
-    """The test leaves nothing behind; arguments are those of the mark `no_leaks`: `settle` and `ignore`."""
+    """The test leaves nothing behind; arguments are those of the mark `no_leaks`: `settle` and `ignore`.
+
+    Raises:
+        UsageError: The mark has another argument.
+    """
     from runtime.errors import LeaksFound  # lazy: as above
     from runtime.profile.clean import SETTLE_S, Baseline, assert_clean  # lazy: 60 ms for who does not ask for it
 
     mark = request.node.get_closest_marker(_NAME)
-    asked = {"settle": SETTLE_S, "ignore": ()} | (mark.kwargs if mark is not None else {})
+    asked = {"settle": SETTLE_S, "ignore": ()}
+    if mark is not None:
+        if mark.args or mark.kwargs.keys() - asked.keys():
+            raise pytest.UsageError(f"{request.node.nodeid}: the mark {_NAME} takes settle= and ignore= only: {mark!r}")
+        asked |= mark.kwargs
     baseline = Baseline(request.node.nodeid, events=True)
     text = ""
     try:

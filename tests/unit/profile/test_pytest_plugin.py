@@ -72,6 +72,10 @@ def test_is_clean():
     thread.start()
     thread.join()
 
+@pytest.mark.no_leaks(ignored=["waits"])
+def test_says_it_wrongly(loop):
+    pass
+
 def test_is_not_asked(loop):
     loop.run_until_complete(starts())
 """
@@ -93,9 +97,11 @@ def test_what_leaves_something_behind_fails(tmp_path: Path) -> None:
         "test_forgets_an_await": "ERROR",
         "test_forgets_an_exception": "ERROR",
         "test_is_clean": "PASSED",
+        "test_says_it_wrongly": "ERROR",
         "test_is_not_asked": "PASSED",
     }, ran.stdout
     for text in (
         "1 x task (orders)", "waits at waits (", "1 x thread (orders)", "1 x unawaited (waits)", "1 x unread (Task-",
+        "takes settle= and ignore= only",
     ):  # fmt: skip
         assert text in ran.stdout
