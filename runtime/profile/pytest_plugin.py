@@ -16,7 +16,7 @@ pytest loads this module in every run where Mainspring is installed, so it impor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -50,7 +50,7 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
     from runtime.profile.clean import SETTLE_S, Baseline, assert_clean  # lazy: 60 ms for who does not ask for it
 
     mark = request.node.get_closest_marker(_NAME)
-    asked = {"settle": SETTLE_S, "ignore": ()}
+    asked: dict[str, Any] = {"settle": SETTLE_S, "ignore": ()}
     if mark is not None:
         if mark.args or mark.kwargs.keys() - asked.keys():
             raise pytest.UsageError(f"{request.node.nodeid}: the mark {_NAME} takes settle= and ignore= only: {mark!r}")
