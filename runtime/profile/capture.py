@@ -33,9 +33,12 @@ from runtime.profile.snapshot import merged as merged_stacks
 
 HZ: Final = 99.0
 """Of `cpu`; not 100, which would beat time with what programs do at round intervals."""
+HZ_MIN: Final = 1.0
 HZ_MAX: Final = 1_000.0
 AWAIT_HZ: Final = 5.0
-AWAIT_HZ_MAX: Final = 20.0
+AWAIT_HZ_MIN: Final = 0.1
+AWAIT_HZ_MAX: Final = 10.0
+"""What samplers take, see `sampler`: who asks for more is refused here, and not by each process."""
 SECONDS: Final = 10.0
 SECONDS_MAX: Final = 3_600.0
 FLIGHT_S: Final = 60.0
@@ -69,7 +72,7 @@ def cpu(
         ProfileUnavailable: No process of this folder can be seen. StateFolderError: it is no state folder.
     """
     _check("seconds", seconds, SECONDS_MAX)
-    _check("hz", hz, HZ_MAX)
+    _check("hz", hz, HZ_MAX, HZ_MIN)
     state_dir = state_dir_of(where)
     others = OtherProcesses(state_dir, pids)
     answers = ask(state_dir, "cpu", seconds=seconds, only=_set(pids), stop=others.stepped(stop), hz=hz)
@@ -104,7 +107,7 @@ def awaits(
         CallerError: A figure is out of range. ProfileUnavailable, StateFolderError: as in `cpu`.
     """
     _check("seconds", seconds, SECONDS_MAX)
-    _check("hz", hz, AWAIT_HZ_MAX)
+    _check("hz", hz, AWAIT_HZ_MAX, AWAIT_HZ_MIN)
     answers = ask(state_dir_of(where), "await", seconds=seconds, only=_set(pids), stop=stop, hz=hz)
     return kept(merged_answers(answers, Profile(AWAIT, NANOSECONDS, hz=hz)), by)
 
@@ -272,9 +275,10 @@ def _set(pids: Collection[int] | None) -> frozenset[int] | None:
     return None if pids is None else frozenset(pids)
 
 
-def _check(name: str, value: float, most: float) -> None:
-    if not 0 < value <= most:
-        raise CallerError(f"{name} must be above 0 and at most {most:g}, not {value!r}")
+def _check(name: str, value: float, most: float, least: float = 0.0) -> None:
+    if not (value > 0 and least <= value <= most):
+        bounds = f"{least:g} to {most:g}" if least else f"above 0 and at most {most:g}"
+        raise CallerError(f"{name} must be {bounds}, not {value!r}")
 
 
 def folder_of(where: Any) -> str:

@@ -14,6 +14,7 @@ from runtime.profile import capture
 from runtime.profile.capture import delta, kept, merged_answers
 from runtime.profile.control import Answers
 from runtime.profile.model import COUNT, CPU, NANOSECONDS, Frame, Process, Profile, Sample
+from runtime.profile.sampler import AwaitSampler, CpuSampler
 
 ME = Process(os.getpid(), kernel.start_time(os.getpid()), "worker", 1, "http")
 GONE = Process(os.getpid(), 1, "worker", 2, "http")
@@ -67,3 +68,17 @@ def test_times_out_of_range_are_refused_before_anybody_is_asked(seconds: float) 
         capture.cpu("/nowhere", seconds)
     with pytest.raises(CallerError):
         capture.awaits("/nowhere", 1.0, hz=seconds)
+
+
+def test_rates_that_no_sampler_takes_are_refused_before_anybody_is_asked() -> None:
+    for record, sampler, least, most in (
+        (capture.cpu, CpuSampler, capture.HZ_MIN, capture.HZ_MAX),
+        (capture.awaits, AwaitSampler, capture.AWAIT_HZ_MIN, capture.AWAIT_HZ_MAX),
+    ):
+        for hz in (least, most):
+            sampler(hz)
+        for hz in (least * 0.9, most * 1.1):
+            with pytest.raises(ValueError, match="hz must be"):
+                sampler(hz)
+            with pytest.raises(CallerError, match="hz must be"):
+                record("/nowhere", 1.0, hz=hz)
