@@ -10,12 +10,14 @@ Only reads. Asked between two turns it is exact; from beside, ask twice and beli
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from actors.at_workers import holder_of
 from actors.protocol.words import counted
 from actors.run import Run
 from actors.state_column import BACKOFF, CANCELLING, LEASED, PARKED, PENDING, READY
+from actors.timetable import NO_RUN
 
 if TYPE_CHECKING:
     from actors.core import EngineCore
@@ -23,14 +25,27 @@ if TYPE_CHECKING:
 _MOVING: Final = (READY, BACKOFF, PARKED, CANCELLING)
 
 
-def lost_runs(core: EngineCore, most: int) -> Iterator[tuple[Run, str]]:
-    """Runs that nothing will move, and why that is so, among the `most` that were submitted first."""
+def lost_runs(core: EngineCore, most: int) -> Iterator[tuple[Run, int, str]]:
+    """Runs that nothing will move, one of their nodes, and why that is so, among the `most` submitted first."""
     for at, run in enumerate(list(core.scheduler.book.live.values())):
         if at >= most:
             return
         why = lost(core, run)
         if why:
-            yield run, why
+            yield run, max(0, run.state.find(LEASED), run.state.find(PENDING)), why
+
+
+def lost_timers(core: EngineCore, most: int) -> Iterator[tuple[str, Run | None, int, str]]:
+    """Timers of nodes of runs that have ended, among the first `most`: name, run if it is still known, node, why."""
+    scheduler = core.scheduler
+    book, deadlines = scheduler.book, scheduler.deadlines
+    there = chain(scheduler.timers, scheduler.appointments, deadlines.intervals, deadlines.moments)
+    for no, node in islice(there, most):
+        if no == NO_RUN or no in book.live:
+            continue
+        run = book.finished.get(no)
+        name = f"run {no}, node {node}" if run is None else f"{run.key}/{run.node_id(node)}"
+        yield name, run, node, "its run has ended, and it is still armed"
 
 
 def lost(core: EngineCore, run: Run) -> str:

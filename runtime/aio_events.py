@@ -22,6 +22,9 @@ from runtime.event_batches import Batching
 from runtime.event_buffer import EventBuffer, EventKey, EventStatistics, WhenFull
 from runtime.event_cursor import EventCursor
 from runtime.event_reader import EventReader
+from runtime.profile.kinds import SUBSCRIPTION
+from runtime.profile.named import enter, leave
+from runtime.profile.sites import user_place
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -56,6 +59,7 @@ class AsyncEventStream:
         self._upto: int | None = None
         self._news = asyncio.Event()
         self._filling: asyncio.Future[bool] | None = None
+        self._entry = 0 if cursor is not None else enter(SUBSCRIPTION, self, "events", user_place())
         self._token = object()
         client.horizon.watch(self._token, client.lock, partial(_tell, weakref.ref(self)))
         self._words = 0 if follow else client.horizon.refresh(client.lock)
@@ -207,6 +211,7 @@ class AsyncEventStream:
             filling.exception()
 
     def _release(self) -> None:
+        self._entry = leave(self._entry)
         self._reader.close()
         if self._cursor is not None:
             self._cursor.close()

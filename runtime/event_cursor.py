@@ -27,6 +27,8 @@ from runtime.event_filter import LSN_MAX, EventFilter, Since
 from runtime.event_reader import EventReader
 from runtime.profile.kinds import SUBSCRIPTION
 from runtime.profile.ledger import LEDGER
+from runtime.profile.named import Named
+from runtime.profile.sites import user_place
 from runtime.storage.cursors import Cursor, CursorFile
 
 _LOG: Final = logging.getLogger("mainspring")
@@ -72,7 +74,8 @@ class EventCursor:
         except BaseException:
             self.file.close()
             raise
-        self._token = LEDGER.track(SUBSCRIPTION, name, site_depth=4)
+        code, lasti = user_place()
+        self._token = LEDGER.track(SUBSCRIPTION, Named(self, name), code=code, lasti=lasti)
         self._saved: Cursor | None = None
         self.save()
 
@@ -211,7 +214,8 @@ class EventCursor:
     def close(self) -> None:
         """Write it and let others read the subscription."""
         token, self._token = self._token, 0
-        LEDGER.release(token)
+        if token:
+            LEDGER.release(token)
         try:
             self.save()
         finally:

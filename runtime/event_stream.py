@@ -30,6 +30,9 @@ from runtime.event_buffer import EventBuffer, EventKey, EventStatistics, WhenFul
 from runtime.event_cursor import EventCursor
 from runtime.event_reader import EventReader
 from runtime.host.horizon import FIRST_WORD_S
+from runtime.profile.kinds import SUBSCRIPTION
+from runtime.profile.named import enter, leave
+from runtime.profile.sites import user_place
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
@@ -73,6 +76,7 @@ class EventStream:
         self._follow = follow
         self._upto: int | None = None
         self._busy = threading.Lock()
+        self._entry = 0 if cursor is not None else enter(SUBSCRIPTION, self, "events", user_place())
         self._token = object()  # not the stream, which would never be forgotten
         if client is not None:
             client.horizon.watch(self._token, client.lock)
@@ -213,6 +217,7 @@ class EventStream:
 
     def _release(self) -> None:
         self.closed = True
+        self._entry = leave(self._entry)
         if self._client is not None:
             self._client.horizon.leave(self._token, self._client.lock)
         self._reader.close()

@@ -6,7 +6,7 @@ under its key, so that a hundred thousand of them stay small.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
 from sortedcontainers import SortedList
@@ -24,6 +24,10 @@ class Timers(Generic[K]):
 
     def __len__(self) -> int:
         return len(self._armed)
+
+    def __iter__(self) -> Iterator[K]:
+        """The keys that are armed, as of now."""
+        return iter(list(self._armed))
 
     def set(self, key: K, due_ns: int) -> None:
         """Arm or move the timer of this key."""

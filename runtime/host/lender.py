@@ -33,6 +33,7 @@ from runtime.host.pool_things import Made, close_thing, make_thing
 from runtime.pools import Pool
 from runtime.profile.kinds import CHECKOUT
 from runtime.profile.ledger import LEDGER
+from runtime.profile.named import Named
 from runtime.profile.presence import HERE
 from runtime.units import seconds_to_ns
 
@@ -49,7 +50,7 @@ def interrupts(kind: type[BaseException] | None) -> bool:
 class Loan:
     """A thing that somebody has, or is about to get. `done`: he has it no more."""
 
-    __slots__ = ("code", "done", "grant", "made", "owner", "pid", "pool", "token", "waiter")
+    __slots__ = ("__weakref__", "code", "done", "grant", "made", "owner", "pid", "pool", "token", "waiter")
 
     def __init__(self, pool: ObjectPool, owner: str, code: CodeType | None) -> None:
         self.pool = pool
@@ -140,7 +141,7 @@ class ObjectPool:
                 self.things[loan.grant.no] = loan.made
                 self.book.made(loan.grant.no, monotonic_ns())
                 loan.grant = loan.grant._replace(make=False)
-        loan.token = LEDGER.track(CHECKOUT, self.pool.name, owner=loan.owner, code=loan.code)
+        loan.token = LEDGER.track(CHECKOUT, Named(loan, self.pool.name), owner=loan.owner, code=loan.code)
 
     async def give(self, host: PoolHost, loan: Loan, *, interrupted: bool = False) -> None:
         """Take a thing back. Again is harmless."""

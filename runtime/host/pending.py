@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import Any, Final
 
 from actors.protocol.places import unpacked
+from runtime.profile.sites import user_place
 
 OPEN: Final = 0
 VALUE: Final = 1
@@ -83,13 +85,18 @@ class AckWait(Pending):
 
 
 class Query(Pending):
-    """A question to the engine. Kept as text, so that it can be asked again after a restart of the engine."""
+    """A question to the engine. Kept as text, so that it can be asked again after a restart of the engine.
 
-    __slots__ = ("frame",)
+    `place` and `since_ns` say who asked, and when (monotonic).
+    """
+
+    __slots__ = ("frame", "place", "since_ns")
 
     def __init__(self, frame: bytes) -> None:
         super().__init__()
         self.frame = frame
+        self.place = user_place(2)
+        self.since_ns = monotonic_ns()
 
 
 class MapChunk(Numbered):

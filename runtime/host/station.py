@@ -37,6 +37,7 @@ from runtime.mail.lease_table import LeaseTable, WorkerPulse
 from runtime.mail.link import Link
 from runtime.mail.pieces import PieceJoiner
 from runtime.profile.labels import AttemptLabels
+from runtime.profile.origins import ORIGINS
 from runtime.profile.presence import HERE
 
 PULSE_NS: Final = 100_000_000
@@ -143,6 +144,7 @@ class Station:
         handler = self._handlers[kind_no] = load(self._kinds[kind_no])
         if len(sys.modules) != modules:
             gc.freeze()  # what an import made stays: no collection looks at it again
+            ORIGINS.look()
         return handler
 
     def scope(self, group: WorkGroup, at: int) -> AttemptLabels:

@@ -35,6 +35,7 @@ from runtime.mail.codec import Codec
 from runtime.mail.lease_table import CURRENT, LeaseTable
 from runtime.mail.link import Link, LinkEnds
 from runtime.profile import always
+from runtime.profile.origins import ORIGINS
 
 GC_THRESHOLD: Final = (10_000, 10, 10)
 """A collection for each 10,000 new objects that are still there, in place of 700: some hundred tasks of a loop, while
@@ -55,6 +56,7 @@ def run(config: dict[str, Any], fds: list[int], lifeline: int) -> None:
     kernel.step_back(config["node_type"].get("niceness", 0))
     kernel.adopt_orphans()
     always.begin(signal=config["node_type"].get("profile_signal", True))
+    ORIGINS.install()
     if config.get("main"):
         LazyMain.install(config["main"])
     booted_ns = time.monotonic_ns() - entered_ns

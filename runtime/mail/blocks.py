@@ -19,11 +19,16 @@ import importlib
 import mmap
 import os
 import secrets
+import sys
 import tempfile
 from contextlib import suppress
 from typing import Final
 
 PAGE_BYTES: Final = mmap.PAGESIZE
+_PLACE_BYTES: Final = 150
+"""Of a file's name; a label may have 249 bytes."""
+# global: start time of this process, by its pid, so that a fork looks for its own
+_STARTED: Final[dict[int, int]] = {}
 
 
 def create_block(bytes_: int, *, lockable: bool = False, label: str = "mainspring") -> int:
@@ -32,7 +37,8 @@ def create_block(bytes_: int, *, lockable: bool = False, label: str = "mainsprin
     Args:
         bytes_: size, in bytes; rounded up to whole pages.
         lockable: whether `fcntl.lockf` must work on the descriptor. Some systems refuse it for `shm_open` objects.
-        label: shown by the system's tools where it supports that.
+        label: shown by the system's tools where it supports that. One without a ":" gets who made the block, and where:
+            ":PID-START@FILE+LINE", so that a block outlives its maker not unknown (`runtime.profile.stranded`).
 
     Crash: nothing is left; see the head of this module.
     """
@@ -58,10 +64,33 @@ def _open_memfd(label: str) -> int | None:
     create = getattr(os, "memfd_create", None)
     if create is None:
         return None
+    if ":" not in label:
+        label = f"{label}:{_maker()}"
     try:
         return int(create(label))
     except OSError:
         return None
+
+
+def _start_time() -> int:
+    """Of this process, as `runtime.host.kernel` has it."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except OSError:
+        return 0
+
+
+def _maker() -> str:
+    """This process, and the nearest caller outside of this module."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    pid = os.getpid()
+    if pid not in _STARTED:
+        _STARTED.clear()
+        _STARTED[pid] = _start_time()
+    return f"{pid}-{_STARTED[pid]}@{frame.f_code.co_filename[-_PLACE_BYTES:]}+{frame.f_lineno}"
 
 
 def _open_shared_memory() -> int | None:

@@ -31,8 +31,9 @@ from runtime.profile.grading import Signature
 from runtime.profile.kinds import BOOKS, DESTROYED, TASK, UNAWAITED, UNREAD
 from runtime.profile.ledger import KIND_BITS, LEDGER, Book, Entry, Gauge, frame_at
 from runtime.profile.model import Frame, Labels, Process
+from runtime.profile.named import Named
 from runtime.profile.page import is_alive
-from runtime.profile.pins import evidence_now
+from runtime.profile.pins import Evidence, evidence_now
 from runtime.profile.snapshot import all_tasks, await_chain
 
 TASKS_MAX: Final = 20_000
@@ -128,7 +129,7 @@ class BooksLook:
             return None
         name = book.kind.name
         wait: tuple[Frame, ...] = ()
-        thing = key() if type(key) is weakref.ReferenceType else key
+        thing = key() if isinstance(key, weakref.ReferenceType) else key
         if name == TASK:
             if thing is None or thing.done():  # its release is on the way, or it is an event of its own
                 return None
@@ -244,7 +245,8 @@ class BooksLook:
         for kind, off in self._wrong.items():
             if kind in before:
                 words = "releases of what was never entered, or twice" if kind == "?" else "entries too many or too few"
-                site = (Frame(f"books of {kind}"),)
+                place = LEDGER.strange_place if kind == "?" else None
+                site = (Frame(f"books of {kind}"),) if place is None else (frame_at(*place),)
                 proof = f"created, released and living do not agree: {off:+} {words}"
                 yield self._made(BOOKS, site, (), (), hash(kind), 0, 0, kind, "", proof)
 
@@ -257,18 +259,19 @@ class EvidenceLook:
     """
 
     def __init__(self) -> None:
-        self._first: dict[tuple[str, str, str], int] = {}
+        self._first: dict[Evidence, int] = {}
         self.pending = False
 
-    def seen(self) -> Iterator[Seen]:
-        """All that was said each time since, for long enough."""
-        now_ns = time.monotonic_ns()
+    def seen(self, now_ns: int | None = None) -> Iterator[Seen]:
+        """All that was said each time since, for long enough. A time of one's own is for tests."""
+        now_ns = time.monotonic_ns() if now_ns is None else now_ns
         before = self._first
         self._first = {one: before.get(one, now_ns) for one in evidence_now()}
         held = [one for one, first_ns in self._first.items() if one in before and now_ns - first_ns >= CONFIRM_NS]
         self.pending = len(held) < len(self._first)
-        for kind, name, why in held:
-            yield Seen(Signature(kind, (Frame("nothing moves it"),)), hash(name), 0, 0, name, "", (), why)
+        for one in held:
+            signature = Signature(one.kind, one.site or (Frame("nothing moves it"),))
+            yield Seen(signature, hash(one.key), self._first[one], 0, one.key, one.owner, (), one.why)
 
 
 def _balance() -> dict[str, int]:
@@ -297,10 +300,12 @@ def wait_of(task: Any) -> tuple[Frame, ...]:
 
 def gone(key: Any, owner: Any) -> str:
     """Why an entry can be released by nobody: what it stands for was collected, or its owner is gone; else ""."""
-    if type(key) is weakref.ReferenceType and key() is None:
+    if isinstance(key, weakref.ReferenceType) and key() is None:
         return "what it stands for was collected and not given back"
+    if isinstance(key, Named) and key.why:
+        return key.why
     who = owner
-    if type(owner) is weakref.ReferenceType:
+    if isinstance(owner, weakref.ReferenceType):
         who = owner()
         if who is None:
             return "its owner was collected"
@@ -317,7 +322,9 @@ def gone(key: Any, owner: Any) -> str:
 
 def said(thing: Any) -> str:
     """A key or owner in a few words. No `repr` of a user's object is asked: it is user code."""
-    if type(thing) is weakref.ReferenceType:
+    if isinstance(thing, Named):
+        return thing.name
+    if isinstance(thing, weakref.ReferenceType):
         thing = thing()
     if thing is None:
         return ""

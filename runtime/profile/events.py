@@ -3,7 +3,8 @@ they waited, exceptions that nobody took.
 
 `install` is for a process whose loops this package does not make: a program, a test. What an interpreter does with a
 coroutine that nobody awaited is a function of `warnings`, which it looks up each time, so filters do not matter; what
-loops say goes to the logger "asyncio". Where the interpreter has no such function, the warning is not counted
+loops say goes to the logger "asyncio". The line that lacks the await is what Python notes of each coroutine when it is
+asked to, which costs each of them: so it is asked with the first such event. Where the interpreter has no such function, the warning is not counted
 (`unawaited_seen`), and the rest works.
 
 Concurrency: installed and removed by one thread; hooks run in whichever thread collects. They raise nothing.
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from types import CodeType
 from typing import Any, Final
 
@@ -65,6 +68,8 @@ class EventHooks(logging.Handler):
 
     def remove(self) -> None:
         """No more. Again is harmless; a hook that somebody put before this one stays, and passes on."""
+        if self._enter:
+            sys.set_coroutine_origin_tracking_depth(0)
         if self._before is not None and getattr(warnings, _HOOK, None) == self._unawaited:
             setattr(warnings, _HOOK, self._before)
         logging.getLogger("asyncio").removeHandler(self)
@@ -74,11 +79,23 @@ class EventHooks(logging.Handler):
             code: CodeType = coro.cr_code
             self._note(UNAWAITED, coro.__qualname__, Frame(code.co_qualname, code.co_filename, code.co_firstlineno))
             if self._enter:
-                LEDGER.note(UNAWAITED, coro.__qualname__, code)
+                self._enter_unawaited(coro, code)
         except Exception:  # noqa: S110, BLE001, RUF100 - it runs within a collection
             pass
         if self._before is not None:
             self._before(coro)
+
+    def _enter_unawaited(self, coro: Any, code: CodeType) -> None:
+        """Where the call is, once that is known: then those of which it was not known are told by it."""
+        origin = coro.cr_origin
+        if not origin:
+            sys.set_coroutine_origin_tracking_depth(max(1, sys.get_coroutine_origin_tracking_depth()))
+            LEDGER.note(UNAWAITED, coro.__qualname__, code)
+            return
+        for token, entry in list(LEDGER.book(UNAWAITED).live.items()):
+            if entry[0] is code:
+                LEDGER.release(token)
+        LEDGER.note(UNAWAITED, coro.__qualname__, _line(*origin[0]))
 
     def emit(self, record: logging.LogRecord) -> None:
         """What a loop says. Called by the logger."""
@@ -95,3 +112,10 @@ class EventHooks(logging.Handler):
     def _note(self, kind: str, name: str, frame: Frame) -> None:
         if len(self.events) < KEPT_MAX:
             self.events.append(NotedEvent((kind, name, (frame,))))
+
+
+@lru_cache(1_000)
+def _line(file: str, line: int, function: str) -> CodeType:
+    """A place for the ledger where only its line is known."""
+    made = compile("", file, "exec")
+    return made.replace(co_firstlineno=line, co_name=function, co_qualname=function)

@@ -16,17 +16,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from actors.lost import lost_runs
 from runtime.host import kernel
 from runtime.profile.kinds import ASK, DESCRIPTOR, LEASE, MESSAGE, PROCESS, RUN, SEGMENT, THREAD, TIMER, VIEW
 from runtime.profile.ledger import LEDGER, Gauged
 from runtime.profile.pins import EVIDENCE
+from runtime.profile.stranded import EngineLook, ProgramLook, stranded_blocks
 
 # global: what of this process is shown beside its tasks and threads: the engine's core
 SHOWN: Final[dict[str, Any]] = {}
 _FD: Final = "/proc/self/fd"
-_RUNS_MAX: Final = 10_000
-"""Looked at for one that nothing will move; in a thread beside the engine, so it may not take long."""
 _BLOCK: Final = "/memfd:mainspring"
 
 
@@ -36,6 +34,8 @@ def gauge_process() -> None:
     LEDGER.gauge(THREAD, threads)
     LEDGER.gauge(PROCESS, children)
     LEDGER.gauge(SEGMENT, segments)
+    if stranded_blocks not in EVIDENCE:
+        EVIDENCE.append(stranded_blocks)
 
 
 def gauge_engine(core: Any, host: Any) -> None:
@@ -46,7 +46,7 @@ def gauge_engine(core: Any, host: Any) -> None:
     LEDGER.gauge(LEASE, lambda: (core.held(), 0, 0))
     LEDGER.gauge(MESSAGE, lambda: (_backlog(host), 0, 0))
     LEDGER.gauge(TIMER, lambda: (_timers(scheduler), 0, 0))
-    EVIDENCE.append(lambda: ((RUN, run.key, why) for run, why in lost_runs(core, _RUNS_MAX)))
+    EVIDENCE.append(EngineLook(core, host))
 
 
 def gauge_client(client: Any) -> None:
@@ -54,13 +54,23 @@ def gauge_client(client: Any) -> None:
 
     Questions, runs, and files of large results.
     """
-    intake = client.intake
-    counted = [(ASK, intake.queries), (RUN, intake.open)]
+    intake, starter = client.intake, client._starter
+    look = ProgramLook(intake, partial(getattr, starter, "_page", None))
+    EVIDENCE.append(look)
+    asked = LEDGER.gauge(ASK, partial(_of, intake.queries), look.questions)
+    weakref.finalize(client, _forget, look, asked).atexit = False
+    counted: list[tuple[str, Sized]] = [(RUN, intake.open)]
     if intake._pins is not None:
         counted.append((VIEW, intake._pins))
     for kind, there in counted:
         gauge = LEDGER.gauge(kind, partial(_of, there))
         weakref.finalize(client, LEDGER.remove_gauge, kind, gauge).atexit = False
+
+
+def _forget(look: ProgramLook, asked: Any) -> None:
+    LEDGER.remove_gauge(ASK, asked)
+    with suppress(ValueError):
+        EVIDENCE.remove(look)
 
 
 def _of(there: Sized) -> Gauged:

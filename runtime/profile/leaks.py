@@ -128,7 +128,7 @@ class Investigation:
         warm_ns = LEDGER.born_ns + WARM_NS
         if warm_ns > time.monotonic_ns():  # it is not warm yet, so there is nothing to compare with
             warm_ns = 0
-        for seen in self._seen():
+        for seen in self._seen(now_ns):
             if self._kinds is not None and seen.signature.kind not in self._kinds:
                 continue
             group = self._group(seen)
@@ -139,9 +139,9 @@ class Investigation:
             group.series.look(at_ns, [seen.since_ns for seen in group.now if seen.since_ns], len(group.now))
         self._look_at_gauges(at_ns)
 
-    def _seen(self) -> Iterable[Seen]:
+    def _seen(self, now_ns: int | None) -> Iterable[Seen]:
         yield from self._books.seen()
-        yield from self.evidence.seen()
+        yield from self.evidence.seen(now_ns)
         if self._machine is not None:
             yield from self._machine.seen()
 

@@ -129,6 +129,7 @@ class Ledger:
         self._ends[:] = [(_nothing, None, None)] * (1 << KIND_BITS)
         self._audits: dict[str, Callable[[], int]] = {}
         self._strange = itertools.count()
+        self.strange_place: tuple[CodeType, int] | None = None
         self.born_ns = monotonic_ns()
         for kind in KINDS:
             self._open(kind)
@@ -145,6 +146,7 @@ class Ledger:
         """What was released is not there: it was before, or it is the entry of our parent, which is none of ours."""
         if token >> KIND_BITS >= self.born_ns:
             next(self._strange)
+            self.strange_place = (frame := sys._getframe(2)).f_code, frame.f_lasti
 
     def forked(self) -> None:
         """In a forked child: what the books say is the parent's."""
@@ -201,10 +203,12 @@ class Ledger:
         """The book of a kind. Raises KeyError."""
         return self._books[kind]
 
-    def note(self, kind: str, key: Any, code: CodeType) -> None:
-        """Enter an event: nobody releases it, so the oldest goes when there are more than `EVENTS_MAX`."""
-        self.track(kind, key, code=code)
-        live = self._books[kind].live
+    def note(self, kind: str, key: Any, code: CodeType, like: tuple[Any, ...] | None = None) -> None:
+        """Enter an event: nobody releases it, so the oldest goes when there are more than `EVENTS_MAX`. Of what had an
+        entry (`like`), it is said of the same place, with the same labels."""
+        token, live = self.track(kind, key, code=code), self._books[kind].live
+        if like is not None:
+            live[token] = (*like[:2], key, *like[3:])
         while len(live) > EVENTS_MAX:
             self.release(next(iter(live)))
 

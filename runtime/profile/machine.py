@@ -1,11 +1,16 @@
 """What this process has of the machine that may leak, as the kernel knows it: threads, children, descriptors, blocks.
 
-    kind         created at                     proved by
-    thread       the function that it runs      its executor was collected (row 12 says so, too)
-    process      the name of its program        a zombie at two looks
-    descriptor   the sort of thing and where    more than its budget, at two looks: connections that the other side
-                 it leads                       closed (CLOSE_WAIT), or pipes whose other end is gone
-    segment      the sort of block              (`runtime.profile.proof`)
+    kind         created at (`origins`)         proved by
+    thread       where it was started           (growth)
+    executor     where it was made              it was collected, and a thread of it still runs
+    process      where it was started           a zombie at two looks
+    descriptor   where its socket was made      more than its budget, at two looks: sockets that the other side closed
+                                                (CLOSE_WAIT), or pipes whose other end is gone
+    transport    where it was connected         as a descriptor, which it has
+    segment      where it was made              (growth)
+
+Where nobody noted that (`origins` are those of workers), it is the function that a thread runs, the name of a child's
+program, or the sort of thing that a descriptor is, and where it leads.
 
 Left out: threads and children of this package, idle threads of a living pool (pools do not shrink), threads of native
 libraries, which no program of Python can end, and the helpers that `multiprocessing` keeps for good.
@@ -37,10 +42,12 @@ from typing import Any, Final
 from runtime.host import kernel
 from runtime.profile.detectors import Seen
 from runtime.profile.grading import Signature
-from runtime.profile.kinds import DESCRIPTOR, EXECUTOR, PROCESS, SEGMENT, THREAD
+from runtime.profile.kinds import DESCRIPTOR, EXECUTOR, PROCESS, SEGMENT, THREAD, TRANSPORT
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Frame, Labels, Process
+from runtime.profile.origins import ORIGINS, executor_of, fd_of, origin_of
 from runtime.profile.presence import places_of
+from runtime.profile.sites import frame_at
 
 _HELPERS: Final = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver", b"mainspring: ")
 _OWN_THREADS: Final = ("mainspring", "pytest_timeout")
@@ -125,25 +132,18 @@ def _threads() -> Iterator[Thing]:
             continue
         target: Any = getattr(thread, "_target", None)
         kind, suspicion = THREAD, ""
-        executor = _executor_of(thread, target)
+        executor = executor_of(thread)
         wait = _stack(frames.get(thread.ident or 0))
         if executor is not None:
             if executor() is not None:
                 continue  # a pool that lives: its threads stay by design
             kind, suspicion = EXECUTOR, "the executor was collected, and this thread of it still runs"
         code: CodeType | None = getattr(target, "__code__", None) or getattr(type(thread).run, "__code__", None)
-        site = () if code is None else (Frame(code.co_qualname, code.co_filename, code.co_firstlineno),)
-        if executor is not None:  # what it was given to do is the first that is not its own
+        runs = () if code is None else (Frame(code.co_qualname, code.co_filename, code.co_firstlineno),)
+        site = origin_of(thread) or runs
+        if executor is not None and site == runs:  # what it was given to do is the first that is not its own
             site = next(((frame,) for frame in wait if not frame.file.endswith(_POOL_FILES)), site)
         yield kind, thread.ident, site, wait, thread.name, _started_ns(thread), suspicion
-
-
-def _executor_of(thread: threading.Thread, target: Any) -> Callable[[], Any] | None:
-    """The weak reference to its executor that a thread of a pool works with."""
-    if getattr(target, "__module__", "") != "concurrent.futures.thread":
-        return None
-    args = getattr(thread, "_args", ())
-    return args[0] if args and callable(args[0]) else None
 
 
 def _stack(frame: FrameType | None) -> tuple[Frame, ...]:
@@ -175,11 +175,11 @@ def _children() -> Iterator[Thing]:
         if any(helper.decode() in line for helper in _HELPERS):
             continue
         zombie = fields[0] == "Z"
-        site = (Frame(f"child {name}"),)
+        site = ORIGINS.child_site(pid) or (Frame(f"child {name}"),)
         wait = (Frame("zombie"),) if zombie else ()
         start = int(fields[kernel._STAT_START])
         proof = "it has ended, and its parent, this process, does not wait for it" if zombie else ""
-        yield PROCESS, (pid, start), site, wait, f"pid {pid}", _monotonic_ns(start), proof
+        yield PROCESS, (pid, start), site, wait, f"{name} (pid {pid})", _monotonic_ns(start), proof
 
 
 def _text(pid: int, name: str) -> str:
@@ -204,23 +204,37 @@ def _descriptors() -> Iterator[Thing]:
     alone = {number for number, leads in opened if leads.startswith("pipe:") and _has_no_other_end(number)}
     if len(alone) <= budget:
         alone = set()
+    blocks = set[int]()
+    connections = {fd_of(transport): one for transport, one in ORIGINS.open_connections()}
     for number, leads in opened:
         ident = (number, leads)
+        sort, _, inode = leads.partition(":")
         if leads.startswith(_BLOCKS):
             if not leads.startswith(f"{_BLOCKS[0]}mainspring"):
-                yield SEGMENT, ident, (Frame(_sort_of(leads)),), (), leads, 0, ""
+                with suppress(OSError):  # a mapping has a descriptor of its own
+                    block = os.fstat(number).st_ino
+                    if block not in blocks:
+                        blocks.add(block)
+                        site = ORIGINS.block_site(number) or (Frame(_sort_of(leads)),)
+                        yield SEGMENT, (block, leads), site, (), leads, 0, ""
             continue
-        sort, _, inode = leads.partition(":")
+        inode = inode.strip("[]")
         wait: tuple[Frame, ...] = ()
         suspicion = ""
-        if sort == "socket" and (peer := closed.get(inode.strip("[]"))):
+        if sort == "socket" and (peer := closed.get(inode)):
             wait = (Frame("closed by the other side"),)
             suspicion = f"the other side closed it ({peer}), and it is still open here"
         elif number in alone:
             wait = (Frame("no other end"),)
             suspicion = "nobody has the other end of this pipe any more"
-        site = (Frame(sort if sort in ("socket", "pipe") else _sort_of(leads)),)
-        yield DESCRIPTOR, ident, site, wait, f"{number} -> {leads}", 0, suspicion
+        named = f"{number} -> {leads}"
+        connection = connections.get(number) if sort == "socket" else None
+        if connection is not None:
+            yield TRANSPORT, ident, (frame_at(*connection.place),), wait, named, connection.since_ns, suspicion
+            continue
+        known = ORIGINS.socket_site(number, inode) if sort == "socket" else ()
+        site = known or (Frame(sort if sort in ("socket", "pipe") else _sort_of(leads)),)
+        yield DESCRIPTOR, ident, site, wait, named, 0, suspicion
 
 
 def _opened() -> Iterator[tuple[int, str]]:

@@ -6,9 +6,12 @@ time ends although nothing can be seen that would end it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
+
+from runtime.profile.model import Frame
 
 
 class Pinned(NamedTuple):
@@ -27,17 +30,32 @@ class Pinned(NamedTuple):
 # global: of this process, as its tasks are
 PINS: Final[list[Callable[[], Pinned]]] = []
 """Called by the thread that looks, right before it forks; what raises says nothing."""
-EVIDENCE: Final[list[Callable[[], Iterable[tuple[str, str, str]]]]] = []
-"""Things that nothing can move or release any more, for whose proof no mark is needed: kind, name, why. What is said
-twice in a row, a second apart, counts."""
 
 
-def evidence_now() -> set[tuple[str, str, str]]:
+class Evidence(NamedTuple):
+    """A thing that nothing can move or release any more, for whose proof no mark is needed: kind, name, why; where it
+    was created, and who has it, where that is known."""
+
+    kind: str
+    key: str
+    why: str
+    site: tuple[Frame, ...] = ()
+    owner: str = ""
+
+
+EVIDENCE: Final[list[Callable[[], Iterable[tuple[Any, ...]]]]] = []
+"""Give `Evidence`, or its first fields. What is said twice in a row, a second apart, counts."""
+
+
+os.register_at_fork(after_in_child=EVIDENCE.clear)  # a child says what it has itself
+
+
+def evidence_now() -> set[Evidence]:
     """What all of them say."""
-    found: set[tuple[str, str, str]] = set()
+    found: set[Evidence] = set()
     for say in tuple(EVIDENCE):
         with suppress(Exception):  # its owner changes it, or ends: the next look will tell
-            found.update(say())
+            found.update(Evidence(*one) for one in say())
     return found
 
 

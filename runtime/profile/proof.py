@@ -347,5 +347,5 @@ def answer(request: Request) -> bytes:
         time.sleep(confirm_s)
         before &= evidence_now()
     names = ("kind", "key", "why")
-    rows["others"] = [dict(zip(names, row, strict=True)) for row in sorted(before)]
+    rows["others"] = [dict(zip(names, row[:3], strict=True)) for row in sorted(before)]
     return orjson.dumps(rows)

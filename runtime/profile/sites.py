@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from types import CodeType, FrameType
 from typing import Final
 
 from runtime.profile.model import Frame
 
 SITE_DEPTH_MAX: Final = 32
+_FRAMES_MAX: Final = 64
+_USERS, _INSTALLED, _OURS = range(3)
+_OWN: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_STANDARD: Final = (os.path.join(os.path.dirname(os.__file__), ""), "<frozen ")
+_PACKAGES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_FILES_MAX: Final = 10_000
+# global: whose each file is, which does not change
+_RANKS: Final[dict[str, int]] = {}
+
+Place = tuple[CodeType, int]
+"""A code object, and the instruction in it."""
 
 
 def frame_at(code: CodeType, lasti: int) -> Frame:
@@ -29,3 +42,41 @@ def callers(frame: FrameType, depth: int) -> tuple[tuple[CodeType, int], ...]:
         found.append((at.f_code, at.f_lasti))
         at = at.f_back
     return tuple(reversed(found))
+
+
+def user_place(depth: int = 1) -> Place:
+    """The user's line: the nearest caller that is of no library; else of an installed one; else whoever calls.
+
+    Args:
+        depth: Callers that are passed over without a look; 1: that of this function.
+    """
+    first: FrameType | None = sys._getframe(depth)
+    assert first is not None
+    installed: Place | None = None
+    at = first
+    for _ in range(_FRAMES_MAX):
+        code = at.f_code
+        rank = _RANKS.get(code.co_filename)
+        if rank is None:
+            rank = _rank(code.co_filename)
+        if rank == _USERS:
+            return code, at.f_lasti
+        if rank == _INSTALLED and installed is None:
+            installed = code, at.f_lasti
+        if at.f_back is None:
+            break
+        at = at.f_back
+    return installed or (first.f_code, first.f_lasti)
+
+
+def _rank(file: str) -> int:
+    if file.startswith(_OWN):
+        rank = _OURS
+    elif any(folder in file for folder in _PACKAGES):
+        rank = _INSTALLED
+    else:
+        rank = _OURS if file.startswith(_STANDARD) else _USERS
+    if len(_RANKS) >= _FILES_MAX:
+        _RANKS.clear()
+    _RANKS[file] = rank
+    return rank

@@ -5,7 +5,8 @@ when it is done. Attempts are entered by the worker itself, as created at the fi
 there is known without asyncio's debug mode, which keeps a stack of each (30 us) and is never on where it would help.
 
 A task that was collected while it waited is an event of its own (`destroyed`, row 2): its entry goes when the loop says
-so, or when somebody looks.
+so, or when somebody looks. That, and that nobody took its exception (row 4), is said of the line that created it, with
+the labels that it had: the entry of what failed is kept for as long as that may still be said.
 
 Concurrency: the loop's thread. Known limits: tasks of loops that handlers run in threads are seen (`snapshot`) and not
 entered; a handler that sets a task factory of its own has none of its tasks entered.
@@ -24,6 +25,9 @@ from typing import Any, Final
 from runtime.profile.events import EventHooks
 from runtime.profile.kinds import DESTROYED, GENERATOR, TASK, UNREAD
 from runtime.profile.ledger import LEDGER
+from runtime.profile.named import enter
+from runtime.profile.origins import ORIGINS
+from runtime.profile.sites import user_place
 
 _DESTROYED: Final = "Task was destroyed but it is pending!"
 _OWN: Final = asyncio.__file__.removesuffix("__init__.py")
@@ -32,6 +36,9 @@ _track: Final = LEDGER.track
 _release: Final = LEDGER.release
 _ref: Final = weakref.ref
 _UNREAD: Final = "Task exception was never retrieved"
+_FAILED_MAX: Final = 1_000
+# global: entries of tasks that failed, by their `id`; whoever gets the same one overwrites it when it fails
+_FAILED: Final[dict[int, tuple[Any, ...]]] = {}
 
 
 class LoopBooks:
@@ -47,6 +54,8 @@ class LoopBooks:
         self._before = self._loop.get_exception_handler()
         self._loop.set_exception_handler(self._told)
         EventHooks(enter=True).install(loops=False)
+        ORIGINS.install()
+        ORIGINS.dress(self._loop)
         LEDGER.audit(TASK, partial(_sweep_and_count, TASK))
 
     def begin_run(self) -> None:
@@ -64,20 +73,12 @@ class LoopBooks:
             while caller.f_code.co_filename.startswith(_OWN) and caller.f_back is not None:
                 caller = caller.f_back
             token = _track(TASK, _ref(task), code=caller.f_code, lasti=caller.f_lasti)
-            task.add_done_callback(partial(_release, token))
+            task.add_done_callback(partial(_ended, token))
         return task
 
     def _iterated(self, generator: Any) -> None:
         self._first(generator)
-        code: CodeType = generator.ag_code
-        held: list[int] = []
-        known = weakref.ref(generator, partial(self._collected, held))
-        held.append(LEDGER.track(GENERATOR, known, code=code))
-
-    @staticmethod
-    def _collected(held: list[int], known: Any) -> None:
-        for token in held:
-            LEDGER.release(token)
+        enter(GENERATOR, generator, generator.__qualname__, user_place(2))
 
     def _told(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What the loop would only print."""
@@ -85,14 +86,39 @@ class LoopBooks:
         coro = task.get_coro() if isinstance(task, asyncio.Task) else None
         code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None)
         if message == _DESTROYED and code is not None:
-            LEDGER.note(DESTROYED, task.get_name() if task is not None else None, code)
+            LEDGER.note(DESTROYED, _name(task), code, _entry_of(task))
             loop.call_soon(sweep, TASK)
         elif message == _UNREAD and code is not None:
-            LEDGER.note(UNREAD, task.get_name() if task is not None else None, code)
+            LEDGER.note(UNREAD, _name(task), code, _FAILED.pop(id(task), None))
         if self._before is not None:
             self._before(loop, context)
         else:
             loop.default_exception_handler(context)
+
+
+def _ended(token: int, task: Any) -> None:
+    """A task is done."""
+    if task._log_traceback:  # nobody has seen how it failed
+        entry = LEDGER.book(TASK).live.get(token)
+        if entry is not None:
+            _FAILED[id(task)] = entry
+            if len(_FAILED) > _FAILED_MAX:
+                del _FAILED[next(iter(_FAILED))]
+    _release(token)
+
+
+def _entry_of(task: Any) -> tuple[Any, ...] | None:
+    """The entry of a task that is being collected: its weak reference may be gone, its callback is not."""
+    for row in getattr(task, "_callbacks", None) or ():
+        call = row[0] if isinstance(row, tuple) else row
+        if isinstance(call, partial) and call.func is _ended:
+            found: tuple[Any, ...] | None = LEDGER.book(TASK).live.get(call.args[0])
+            return found
+    return None
+
+
+def _name(task: Any) -> str | None:
+    return None if task is None else str(task.get_name())
 
 
 def enter_attempt(task: asyncio.Task[Any] | None, owner: Any, code: CodeType) -> int:
@@ -105,7 +131,7 @@ def sweep(kind: str) -> int:
     gone = []
     for token, entry in list(LEDGER.book(kind).live.items()):
         key = entry[2]
-        if type(key) is weakref.ReferenceType and key() is None:
+        if isinstance(key, weakref.ReferenceType) and key() is None:
             gone.append(token)
     for token in gone:
         LEDGER.release(token)
@@ -117,6 +143,6 @@ def _sweep_and_count(kind: str) -> int:
     sweep(kind)
     found = 0
     for entry in list(LEDGER.book(kind).live.values()):
-        task = entry[2]() if type(entry[2]) is weakref.ReferenceType else None
+        task = entry[2]() if isinstance(entry[2], weakref.ReferenceType) else None
         found += task is None or not task.done()
     return found

@@ -8,7 +8,7 @@ from tests.unit.actors.rig import Rig
 
 
 def found(rig: Rig) -> dict[str, str]:
-    return {run.key: why for run, why in lost_runs(rig.core, 1000)}
+    return {run.key: why for run, _, why in lost_runs(rig.core, 1000)}
 
 
 def test_what_runs_waits_or_has_ended_is_not_lost() -> None:

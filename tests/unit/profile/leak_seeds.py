@@ -1,104 +1,88 @@
-"""Leaks to be found, one for each row of the table of kinds, and waits that are none.
+"""Leaks to be found: one seed, and more where a kind has several, for each row of the table of kinds.
 
-A `Garden` has a loop whose books are kept as a worker's are. `SEEDS` plant one more of their kind each time; what they
-make is created in a function that is called `leak_...`, so that a finding can be held to its line.
+Each plants one more real thing: a task of asyncio, a socket whose other side closed, a block whose maker was killed, a
+worker's lease table whose worker was. Where the line that makes it is, the source says `# made: KIND`; a finding must
+name that line.
+
+    row  seed                                              found by                            line known: that of
+    1    task         a task awaits a future that is kept  growth                              create_task
+    2    destroyed    a task that nobody holds             the event                           create_task
+    3    unawaited    a call without await                 the event                           the call (from the 2nd on)
+    4    unread       a task fails, nobody asks            the event                           create_task
+    5    run          a node of a core fell back to wait   the engine's evidence, twice        the handler
+    6    actor        a worker whose spawner was killed    the program's evidence, twice       none: its title
+    7    message      work sent to a worker that was       the engine's evidence, twice        the handler
+                      killed before it took it
+    8    ask          a question; its engine was killed    the program's evidence, 5 s         the question
+    9    timer        a run ended, its timer is armed      the engine's evidence, twice        the handler
+    10   generator    an async generator that is kept      growth (mark: `test_mark_things`)   the `async for`
+    11   thread       a thread that waits for an event     growth                              Thread.start
+    12   executor     dropped while its thread works       it was collected, its thread is not ThreadPoolExecutor()
+         executor     kept, never shut down                growth                              ThreadPoolExecutor()
+    13   process      a child ends, nobody waits           a zombie, twice                     Popen()
+    14   segment      its maker was killed, nobody maps    evidence, twice                     create_block()
+         segment      SharedMemory that is kept            growth                              SharedMemory()
+    15   view         a view, and its block is closed      BufferError                         SharedMemory()
+    16   lock         a task ends with asyncio.Lock        its owner is done                   acquire
+    17   lease        claimed by a worker that was killed  the engine's evidence, twice        the handler
+    18   descriptor   a socket that the other side closed  CLOSE_WAIT, twice                   create_connection
+    19   transport    a stream that the other side closed  CLOSE_WAIT, twice                   open_connection
+    20   subscription a durable one, dropped unclosed      it was collected                    the subscribing line
+    21   checkout     a loan, dropped with its attempt     it was collected                    the handler
+    22   ledger       released twice                       the books                           the release
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import gc
 import os
 import socket
 import subprocess
 import sys
 import threading
-import warnings
-import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from multiprocessing import shared_memory
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
-import uvloop
-
-from runtime.profile.ledger import LEDGER, Gauged
-from runtime.profile.model import Process
-from runtime.profile.tasks import LoopBooks
-
-LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-    "asyncio": asyncio.new_event_loop,
-    "uvloop": uvloop.new_event_loop,
-}
-DEAD = Process(2**22 + 1, 1, "worker", 7, "http")
-"""Pids end below."""
-
-
-uvloop.new_event_loop().close()  # libuv opens a pipe for signals, once in a process
+from runtime.event_cursor import EventCursor
+from runtime.event_filter import EventFilter
+from runtime.host.client import EngineClient
+from runtime.host.lender import ObjectPool
+from runtime.host.pool_hosts import OnLoop
+from runtime.pools import Pool, PoolOptions
+from runtime.profile.ledger import LEDGER
+from runtime.subscription import Subscription
+from tests.unit.profile import stranded_seeds
+from tests.unit.profile.garden import Garden
+from tests.unit.runtime.fake_engine import FakeEngine
+from tests.unit.storage.openings_log import OpeningsLog
 
 
-class Thing:
-    """Can be held weakly."""
+class Row(NamedTuple):
+    """A kind, how it is planted, whether it is proved, the function that a finding must name, and who has it."""
 
+    kind: str
+    plant: Callable[[Garden], Coroutine[Any, Any, None]]
+    proved: bool
+    owner: str = "worker 3 [http]"
+    made: str = ""
 
-class Garden:
-    """A loop, what is kept alive, and how it is all ended."""
+    @property
+    def id(self) -> str:
+        """For the test."""
+        return self.plant.__name__.removeprefix("leak_")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, books: LoopBooks) -> None:
-        self.loop, self._books = loop, books
-        self.kept: list[Any] = []
-        self.ends: list[Callable[[], Any]] = []
-
-    def run(self, plant: Callable[[Garden], Coroutine[Any, Any, None]]) -> None:
-        """Plant once more; collect, as Python does sooner or later."""
-        self.loop.run_until_complete(self._planted(plant))
-        gc.collect()
-
-    async def _planted(self, plant: Callable[[Garden], Coroutine[Any, Any, None]]) -> None:
-        self._books.begin_run()
-        await plant(self)
-        await asyncio.sleep(0)
-
-    def end(self) -> None:
-        """Nothing is left."""
-        for end in reversed(self.ends):
-            with suppress(OSError, RuntimeError):
-                end()
-        self.kept.clear()
-        for task in asyncio.all_tasks(self.loop):
-            task.cancel()
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.run_until_complete(asyncio.sleep(0))
-
-
-@contextmanager
-def garden(kind: str) -> Iterator[Garden]:
-    """A garden of a loop of this kind, with fresh books of a process that is warm for long."""
-    LEDGER.forked()
-    LEDGER.born_ns -= 3_600_000_000_000
-    before = getattr(warnings, "_warn_unawaited_coroutine")  # noqa: B009 - as below
-    loop = LOOPS[kind]()
-    asyncio.set_event_loop(loop)
-    books = LoopBooks(loop)
-    books.install()
-    loop.set_exception_handler(books._told)
-    books._before = lambda loop, context: None  # told already, and not printed
-    made = Garden(loop, books)
-    gc.collect()
-    gc.freeze()  # so that each collection looks at the garden only
-    try:
-        yield made
-    finally:
-        made.end()
-        setattr(warnings, "_warn_unawaited_coroutine", before)  # noqa: B010 - it is none of the module's own words
-        loop.close()
-        asyncio.set_event_loop(None)
-        gc.unfreeze()
-        gc.collect()
-        LEDGER.forked()
-
-
-# --- one of each kind -------------------------------------------------------------------------------------------------
+    def place(self) -> tuple[str, int] | None:
+        """File and line where the source says that it is made; None: it says so nowhere."""
+        for module in (sys.modules[__name__], stranded_seeds):
+            path = str(module.__file__)
+            for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+                if line.endswith(f"# made: {self.made or self.id}"):
+                    return path, number
+        return None
 
 
 async def waiting(future: asyncio.Future[None]) -> None:
@@ -107,15 +91,17 @@ async def waiting(future: asyncio.Future[None]) -> None:
 
 async def leak_task(garden: Garden) -> None:
     future = garden.loop.create_future()
-    garden.kept.append((future, asyncio.create_task(waiting(future), name="waits")))
+    task = asyncio.create_task(waiting(future), name="waits")  # made: task
+    garden.kept.append((future, task))
 
 
 async def leak_destroyed(garden: Garden) -> None:
-    asyncio.create_task(waiting(garden.loop.create_future()))  # noqa: RUF006 - that is the leak
+    make = asyncio.create_task
+    make(waiting(garden.loop.create_future()))  # made: destroyed
 
 
 async def leak_unawaited(garden: Garden) -> None:
-    waiting(garden.loop.create_future())
+    waiting(garden.loop.create_future())  # made: unawaited
 
 
 async def failing() -> None:
@@ -123,27 +109,10 @@ async def failing() -> None:
 
 
 async def leak_unread(garden: Garden) -> None:
-    asyncio.create_task(failing())  # noqa: RUF006 - that is the leak
+    make = asyncio.create_task
+    make(failing())  # made: unread
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-
-
-def gauged(kind: str) -> Callable[[Garden], Coroutine[Any, Any, None]]:
-    """Something that is counted where it is kept: it becomes more and its oldest stays."""
-
-    async def leak(garden: Garden) -> None:
-        if not garden.kept:
-            LEDGER.gauge(kind, lambda: count(garden))
-        garden.kept.append(1)
-
-    def count(garden: Garden) -> Gauged:
-        return len(garden.kept), 0, LEDGER.born_ns + 30_000_000_000
-
-    return leak
-
-
-async def leak_actor(garden: Garden) -> None:
-    LEDGER.track("actor", "shop", owner=DEAD)
 
 
 async def numbers() -> AsyncIterator[int]:
@@ -153,7 +122,7 @@ async def numbers() -> AsyncIterator[int]:
 
 async def leak_generator(garden: Garden) -> None:
     opened = numbers()
-    async for _ in opened:
+    async for _ in opened:  # made: generator
         break
     garden.kept.append(opened)
 
@@ -165,13 +134,13 @@ def work(event: threading.Event) -> None:
 async def leak_thread(garden: Garden) -> None:
     event = threading.Event()
     thread = threading.Thread(target=work, args=(event,))
-    thread.start()
+    thread.start()  # made: thread
     garden.ends += [thread.join, event.set]
 
 
 async def leak_executor(garden: Garden) -> None:
     event, begun = threading.Event(), threading.Event()
-    executor = concurrent.futures.ThreadPoolExecutor(1)
+    executor = concurrent.futures.ThreadPoolExecutor(1)  # made: executor
     executor.submit(begun.set)
     executor.submit(work, event)
     begun.wait()
@@ -179,185 +148,125 @@ async def leak_executor(garden: Garden) -> None:
     garden.ends += [thread.join, event.set]
 
 
+async def leak_idle_executor(garden: Garden) -> None:
+    executor = concurrent.futures.ThreadPoolExecutor(1)  # made: idle_executor
+    executor.submit(int).result()
+    garden.kept.append(executor)
+    garden.ends.append(executor.shutdown)
+
+
 async def leak_process(garden: Garden) -> None:
-    child = subprocess.Popen([sys.executable, "-S", "-c", ""])  # noqa: ASYNC220 - nothing else runs in this loop
+    command = [sys.executable, "-S", "-c", ""]
+    child = subprocess.Popen(command)  # noqa: ASYNC220 - nothing else runs in this loop  # made: process
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - as above
     garden.kept.append(child)
     garden.ends.append(child.wait)
 
 
+async def leak_kept_block(garden: Garden) -> None:
+    block = shared_memory.SharedMemory(create=True, size=64)  # made: kept_block
+    garden.kept.append(block)
+    garden.ends += [block.unlink, block.close]
+
+
 async def leak_view(garden: Garden) -> None:
-    LEDGER.track("view", weakref.ref(Thing()))
+    block = shared_memory.SharedMemory(create=True, size=64)  # made: view
+    assert block.buf is not None
+    view = block.buf[:10]
+    try:
+        block.close()
+    except BufferError:
+        garden.kept.append(block)
+    garden.ends += [block.unlink, block.close, view.release]
+
+
+async def take_and_forget(lock: asyncio.Lock) -> None:
+    await lock.acquire()  # made: lock
 
 
 async def leak_lock(garden: Garden) -> None:
-    task = asyncio.create_task(asyncio.sleep(0))
-    LEDGER.track("lock", "orders", owner=weakref.ref(task))
+    lock = asyncio.Lock()
+    task = asyncio.create_task(take_and_forget(lock))
     await task
-    garden.kept.append(task)
+    garden.kept += [lock, task]
 
 
 async def leak_descriptor(garden: Garden) -> None:
     LEDGER.register_kind("descriptor", budget=3)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        client = socket.create_connection(server.getsockname())
+        client = socket.create_connection(server.getsockname())  # made: descriptor
         server.accept()[0].close()
     garden.ends.append(client.close)
     garden.kept.append(client)
 
 
 async def leak_transport(garden: Garden) -> None:
-    LEDGER.track("transport", weakref.ref(Thing()))
+    LEDGER.register_kind("descriptor", budget=3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        reader, writer = await asyncio.open_connection(host, port)  # made: transport
+        server.accept()[0].close()
+    assert await reader.read() == b""
+    garden.ends.append(writer.transport.abort)
+    garden.kept.append(writer)
 
 
 async def leak_subscription(garden: Garden) -> None:
-    LEDGER.track("subscription", "orders", owner=weakref.ref(Thing()))
+    if not garden.kept:
+        engine: Any = FakeEngine()
+        client = EngineClient(engine, "s", None)
+        client.start()
+        garden.ends.append(lambda: engine.end(client))
+        garden.kept.append(client)
+    log = OpeningsLog(Path(mkdtemp(dir=garden.folder)), segment_bytes=200)
+    log.writer.close()
+    cursor = EventCursor(log.path, "orders", EventFilter(), "begin", 100, 0)  # made: subscription
+    Subscription(cursor, garden.kept[0], follow=False)
+
+
+def connect() -> object:
+    """Makes a thing of a pool."""
+    return object()
+
+
+async def handler() -> None:  # made: checkout
+    """Uses one."""
 
 
 async def leak_checkout(garden: Garden) -> None:
-    LEDGER.track("checkout", weakref.ref(Thing()), owner="pool http")
+    pool = ObjectPool(Pool(connect, PoolOptions(name="http", max_size=1)), 1)
+    await pool.lend(OnLoop(threading.Lock(), garden.loop), [], "handler", handler.__code__)
 
 
-async def leak_books(garden: Garden) -> None:
+async def leak_ledger(garden: Garden) -> None:
     token = LEDGER.track("lock", "orders")
     LEDGER.release(token)
-    LEDGER.release(token)
-
-
-class Row(NamedTuple):
-    """A kind, how it is planted, whether it is proved, and the function that a finding must name."""
-
-    kind: str
-    plant: Callable[[Garden], Coroutine[Any, Any, None]]
-    proved: bool
-    created: str
-    owner: str = "worker 3 [http]"
+    LEDGER.release(token)  # made: ledger
 
 
 SEEDS = (
-    Row("task", leak_task, False, "leak_task"),
-    Row("destroyed", leak_destroyed, True, "waiting"),
-    Row("unawaited", leak_unawaited, True, "waiting"),
-    Row("unread", leak_unread, True, "failing"),
-    Row("run", gauged("run"), False, ""),
-    Row("actor", leak_actor, True, "leak_actor", "worker 7 [http] (pid 4194305)"),
-    Row("message", gauged("message"), False, ""),
-    Row("ask", gauged("ask"), False, ""),
-    Row("timer", gauged("timer"), False, ""),
-    Row("generator", leak_generator, False, "numbers"),
-    Row("thread", leak_thread, False, "work"),
-    Row("executor", leak_executor, True, "work"),
-    Row("process", leak_process, True, "child python"),
-    Row("segment", gauged("segment"), False, ""),
-    Row("view", leak_view, True, "leak_view"),
-    Row("lock", leak_lock, True, "leak_lock", "Task-"),
-    Row("lease", gauged("lease"), False, ""),
-    Row("descriptor", leak_descriptor, True, "socket"),
-    Row("transport", leak_transport, True, "leak_transport"),
-    Row("subscription", leak_subscription, True, "leak_subscription"),
-    Row("checkout", leak_checkout, True, "leak_checkout", "pool http"),
-    Row("ledger", leak_books, True, "books of ?"),
+    Row("task", leak_task, False),
+    Row("destroyed", leak_destroyed, True),
+    Row("unawaited", leak_unawaited, True),
+    Row("unread", leak_unread, True),
+    Row("run", stranded_seeds.leak_run, True, "engine", "handler"),
+    Row("actor", stranded_seeds.leak_actor, True, "pid "),
+    Row("message", stranded_seeds.leak_message, True, "worker 1 [default] (pid ", "handler"),
+    Row("ask", stranded_seeds.leak_ask, True, "engine (pid "),
+    Row("timer", stranded_seeds.leak_timer, True, "engine", "handler"),
+    Row("generator", leak_generator, False),
+    Row("thread", leak_thread, False),
+    Row("executor", leak_executor, True),
+    Row("executor", leak_idle_executor, False),
+    Row("process", leak_process, True),
+    Row("segment", stranded_seeds.leak_segment, True),
+    Row("segment", leak_kept_block, False),
+    Row("view", leak_view, True),
+    Row("lock", leak_lock, True, "Task-"),
+    Row("lease", stranded_seeds.leak_lease, True, "worker 1 [default] (pid ", "handler"),
+    Row("descriptor", leak_descriptor, True),
+    Row("transport", leak_transport, True),
+    Row("subscription", leak_subscription, True),
+    Row("checkout", leak_checkout, True, "handler"),
+    Row("ledger", leak_ledger, True),
 )
-
-
-# --- waits that are none ----------------------------------------------------------------------------------------------
-
-
-async def healthy_socket(garden: Garden) -> None:
-    one, other = socket.socketpair()
-    one.setblocking(False)
-    garden.ends += [one.close, other.close]
-    garden.kept.append(asyncio.create_task(receive(one)))
-
-
-async def receive(one: socket.socket) -> None:
-    await asyncio.get_running_loop().sock_recv(one, 1)
-
-
-async def healthy_queue(garden: Garden) -> None:
-    queue: asyncio.Queue[int] = asyncio.Queue()
-    garden.kept += [queue, asyncio.create_task(take(queue))]
-
-
-async def take(queue: asyncio.Queue[int]) -> None:
-    while True:
-        await queue.get()
-
-
-async def healthy_sleep(garden: Garden) -> None:
-    garden.kept.append(asyncio.create_task(asyncio.sleep(3600)))  # sleep: it is what is looked at
-
-
-async def healthy_thread(garden: Garden) -> None:
-    event, pool = threading.Event(), concurrent.futures.ThreadPoolExecutor(2)
-    garden.ends += [pool.shutdown, event.set]
-    garden.kept += [pool, garden.loop.run_in_executor(pool, event.wait)]
-
-
-async def healthy_idle_pool(garden: Garden) -> None:
-    pool = concurrent.futures.ThreadPoolExecutor(2)
-    pool.submit(int).result()
-    garden.ends.append(pool.shutdown)
-    garden.kept.append(pool)
-
-
-async def healthy_child(garden: Garden) -> None:
-    child = await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", "input()", stdin=subprocess.PIPE)
-    garden.kept.append(asyncio.create_task(child.wait()))
-
-    def end() -> None:
-        child.kill()
-        garden.loop.run_until_complete(child.wait())
-
-    garden.ends.append(end)
-
-
-async def healthy_group(garden: Garden) -> None:
-    async def grouped() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(asyncio.sleep(3600))  # sleep: it is what is looked at
-
-    garden.kept.append(asyncio.create_task(grouped()))
-
-
-async def healthy_timers(garden: Garden) -> None:
-    """Cancelled, and parked until they are due."""
-    for _ in range(100):
-        garden.loop.call_later(3600, print).cancel()
-
-
-async def healthy_keep_alive(garden: Garden) -> None:
-    """An idle connection that its server closed: its pool finds out when it takes it."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        client = socket.create_connection(server.getsockname())
-        server.accept()[0].close()
-    garden.ends.append(client.close)
-
-
-async def healthy_lease(garden: Garden) -> None:
-    LEDGER.track("checkout", "session", ttl=7200)
-
-
-async def healthy_event(garden: Garden) -> None:
-    event = asyncio.Event()
-    garden.kept += [event, asyncio.create_task(event.wait())]
-
-
-async def healthy_generator(garden: Garden) -> None:
-    opened = numbers()
-    await anext(opened)
-    garden.kept.append(opened)
-
-
-async def healthy_daemon(garden: Garden) -> None:
-    for number in range(100):
-        LEDGER.track("subscription", number, daemon=True)
-
-
-async def healthy_server(garden: Garden) -> None:
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    garden.kept.append(server)
-    garden.ends.append(server.close)
-
-
-DECOYS = tuple(found for name, found in list(globals().items()) if name.startswith("healthy_"))

@@ -1,0 +1,55 @@
+"""Entries of the ledger for things that are held weakly: by name, so that it is known when they are gone, too."""
+
+from __future__ import annotations
+
+import weakref
+from types import CodeType
+from typing import Any
+
+from runtime.profile.ledger import LEDGER
+
+
+class Named(weakref.ReferenceType[Any]):
+    """A weak reference with a name. `why`: why what it stands for can be ended by nobody, where that is known."""
+
+    __slots__ = ("name", "token", "why")
+
+    name: str
+    token: int
+    why: str
+
+    def __new__(cls, thing: Any, name: str, *, leaves: bool = False, why: str = "") -> Named:
+        """`leaves`: its entry goes when the thing is collected; else that it stays behind is a finding."""
+        made = super().__new__(cls, thing, _collected if leaves else None)
+        made.name, made.token, made.why = name, 0, why
+        return made
+
+    def __init__(self, thing: Any, name: str, *, leaves: bool = False, why: str = "") -> None:
+        super().__init__(thing, _collected if leaves else None)
+
+
+def _collected(reference: Any) -> None:
+    LEDGER.release(reference.token)
+
+
+def enter(
+    kind: str,
+    thing: Any,
+    name: str,
+    place: tuple[CodeType, int],
+    *,
+    owner: Any = None,
+    daemon: bool = False,
+    why: str = "",
+) -> int:
+    """Enter a thing, until it is released or collected; returns the token."""
+    key = Named(thing, name, leaves=True, why=why)
+    key.token = token = LEDGER.track(kind, key, owner=owner, daemon=daemon, code=place[0], lasti=place[1])
+    return token
+
+
+def leave(token: int) -> int:
+    """Release an entry, if there is one; returns 0, for whoever keeps the token."""
+    if token:
+        LEDGER.release(token)
+    return 0
