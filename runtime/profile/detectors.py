@@ -10,6 +10,10 @@ are proofs themselves. What only the kernel knows is in `machine`.
     ledger                          books that are wrong at two looks
     any that is tracked             its key was collected; its owner (process, thread, task, or whatever is held
                                     weakly) is gone; its kind's own `prove`
+    generator, executor,            (only leaked tasks have it: `held`, with the proof of reachability)
+    subscription, checkout
+    run, lease, message, timer,     (evidence that is said twice: `stranded`)
+    ask, actor, segment
 
 What is declared a daemon, or belongs to this package, is not looked at: a detector must not find itself.
 
@@ -27,8 +31,9 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
+from runtime.profile import origins
 from runtime.profile.grading import Signature
-from runtime.profile.kinds import BOOKS, DESTROYED, TASK, UNAWAITED, UNREAD
+from runtime.profile.kinds import BOOKS, DESTROYED, GENERATOR, TASK, UNAWAITED, UNREAD
 from runtime.profile.ledger import KIND_BITS, LEDGER, Book, Entry, Gauge, frame_at
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.named import Named
@@ -140,7 +145,8 @@ class BooksLook:
         elif ttl_ns < 0:
             ttl_ns = int(book.kind.ttl_s * 1e9)
         site = tuple(self._frame(*place) for place in (*callers, (code, lasti)))
-        proof = EVENTS.get(name) or gone(key, owner) or self._own_proof(book, token)
+        holder = None if name == GENERATOR else owner  # others may go on with it: see `held`
+        proof = EVENTS.get(name) or gone(key, holder) or self._own_proof(book, token)
         ident = id(thing) if name == TASK else token
         return self._made(name, site, wait, labels, ident, since_ns, ttl_ns, said(key), said(owner), proof)
 
@@ -338,5 +344,5 @@ def said(thing: Any) -> str:
     return text if len(text) <= _WORDS_MAX else f"{text[: _WORDS_MAX - 1]}…"
 
 
-_LOOP_FILES: Final = asyncio.__file__.removesuffix("__init__.py")
-"""Files of asyncio; uvloop has no frames."""
+_LOOP_FILES: Final = (asyncio.__file__.removesuffix("__init__.py"), origins.__file__)
+"""Files of asyncio, and what is wrapped around a loop's methods; uvloop has no frames."""

@@ -158,3 +158,19 @@ def callbacks_of(task: Any) -> list[Any]:
         return [row[0] if isinstance(row, tuple) else row for row in task._callbacks or ()]
     except Exception:  # noqa: BLE001, RUF100 - a class of users'
         return []
+
+
+def is_open(transport: Any) -> bool:
+    """Whether the world outside may still say something there."""
+    try:
+        return not transport.is_closing()
+    except Exception:  # noqa: BLE001, RUF100 - a class of users': open, as far as this can be told
+        return True
+
+
+def is_cancelled(handle: Any) -> bool:
+    """Whether a callback will not be called."""
+    try:
+        return bool(handle.cancelled())
+    except Exception:  # noqa: BLE001, RUF100 - a class of users'
+        return False

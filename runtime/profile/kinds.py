@@ -76,7 +76,7 @@ KINDS: Final = (
     LedgerKind(16, LOCK, 60.0, 1_000, "locks that are held"),
     LedgerKind(17, LEASE, 3600.0, 1_000_000, "leases", tracked=False),
     LedgerKind(18, DESCRIPTOR, 300.0, 4_000, "file descriptors", tracked=False),
-    LedgerKind(19, TRANSPORT, 300.0, 1_000, "network connections"),
+    LedgerKind(19, TRANSPORT, 300.0, 1_000, "network connections", tracked=False),
     LedgerKind(20, SUBSCRIPTION, 3600.0, 1_000, "subscriptions"),
     LedgerKind(21, CHECKOUT, 60.0, 1_000, "things that were taken out of a pool"),
     LedgerKind(22, BOOKS, 0.0, 1, "books that do not balance", tracked=False, event=True),

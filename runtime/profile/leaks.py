@@ -52,6 +52,7 @@ PROOF_S: Final = 10.0
 """Beyond the time of the look: two marks, a second between them, one process of a machine after the other."""
 _PROVE: Final = "runtime.profile.proof:examine"
 _FINDINGS_MAX: Final = 2_000
+_HELD: Final = "only tasks that nothing can wake refer to it"
 _SUGGESTIONS: Final = {
     "task": "let what it waits for be set on every path, give the wait a timeout, or cancel the task; if it shall live "
     "as long as its process, say so (daemon)",
@@ -116,6 +117,7 @@ class Investigation:
         self._groups: dict[Signature, _Group] = {}
         self._gauged: dict[str, Series] = {}
         self._proved: dict[int, ProvedTask] = {}
+        self._held: frozenset[int] = frozenset()
         self.notes: list[str] = []
         self._at_ns = 0
 
@@ -131,8 +133,9 @@ class Investigation:
         for seen in self._seen(now_ns):
             if self._kinds is not None and seen.signature.kind not in self._kinds:
                 continue
-            group = self._group(seen)
-            group.now.append(seen)
+            if not seen.proof and seen.ident in self._held and seen.signature.kind != TASK:
+                seen = seen._replace(proof=_HELD)
+            self._group(seen).now.append(seen)
         at_ns = self._at_ns = time.monotonic_ns() if now_ns is None else now_ns
         for group in self._groups.values():
             group.series.warm = sum(0 < seen.since_ns < warm_ns for seen in group.now)
@@ -173,11 +176,11 @@ class Investigation:
     def prove(self) -> None:
         """Have it proved which tasks nothing alive can wake. Takes some seconds where there are any."""
         try:
-            found, notes = proofs()
+            found, notes, *more = proofs()
         except Exception as broken:  # noqa: BLE001, RUF100 - growth is graded all the same
             self.notes.append(f"no proof of reachability: {type(broken).__name__}: {broken}")
             return
-        self._proved = found
+        self._proved, self._held = found, more[0] if more else frozenset()
         self.notes += notes
 
     # --- what was found -------------------------------------------------------------------------------------------
@@ -271,15 +274,18 @@ class ProvedTask(NamedTuple):
     grade: str
 
 
-def proofs() -> tuple[dict[int, ProvedTask], list[str]]:
-    """Tasks that nothing alive can wake, by their `id`, and what could not be seen; see `runtime.profile.proof`."""
+def proofs() -> tuple[dict[int, ProvedTask], list[str], frozenset[int]]:
+    """Tasks that nothing alive can wake, by their `id`; what could not be seen; tokens of things that only they have.
+
+    See `runtime.profile.proof`.
+    """
     module, _, function = _PROVE.partition(":")
     proof = getattr(import_module(module), function)()
     found: dict[int, ProvedTask] = {}
     for proved in proof.findings:
         for task in proved.ring or (proved.task,):
             found[id(task)] = ProvedTask(id(proved.task), proved.why, proved.grade)
-    return found, list(proof.notes)
+    return found, list(proof.notes), frozenset(proof.things)
 
 
 # --- asked from elsewhere ---------------------------------------------------------------------------------------------

@@ -30,10 +30,11 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from runtime.profile.held import OWN_REFERENCES, held_by_leaks
 from runtime.profile.kin import (
     ATOM,
     FUTURE,
@@ -48,6 +49,8 @@ from runtime.profile.kin import (
     beyond,
     callbacks_of,
     chain_of,
+    is_cancelled,
+    is_open,
     waiter_of,
 )
 from runtime.profile.rings import components, upstream
@@ -68,12 +71,14 @@ class Ring(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """What the mark found: how many objects there were, how many were marked, and the rings."""
+    """What the mark found: how many objects there were, how many were marked, the rings, and the places of things that
+    only they have."""
 
     objects: int
     marked: int
     blocked: int
     rings: list[Ring]
+    things: Sequence[int] = ()
 
 
 class Mark:
@@ -95,6 +100,9 @@ class Mark:
         self.why = ""
         self.suspects: dict[int, str] = {}
         self.proxies: dict[int, Any] | None = None
+        self.things = {id(thing): at for at, one in enumerate(snapshot.things) if (thing := one()) is not None}
+        self.weakly: list[Any] | None = []
+        """References to generators and to things of the ledger, which are followed last."""
         self._look_at_tasks()
 
     def _look_at_tasks(self) -> None:
@@ -127,6 +135,7 @@ class Mark:
         self._find_owners()
         self._take_roots()
         self._settle()
+        first = self._follow_weakly()
         blocked, marked = len(self.blocked), len(self.seen)
         left = [at for at in self.waiter if at not in self.live]
         rings: list[Ring] = []
@@ -134,7 +143,36 @@ class Mark:
             unmarked = self._unmarked(left)
             self._suspect(unmarked)
             rings = self._rings(left, unmarked)
-        return Marked(len(self.heap), marked, blocked, rings)
+            del unmarked
+        return Marked(len(self.heap), marked, blocked, rings, self._held(first, rings))
+
+    def _follow_weakly(self) -> list[int]:
+        """Go on with weak references that were left out; returns the places in the heap of what was not marked before,
+        where things of the ledger are among that."""
+        first: list[int] = []
+        if not self.seen.issuperset(self.things):
+            first = [at for at, one in enumerate(self.heap) if id(one) not in self.seen or id(one) in self.shut]
+        left, self.weakly = self.weakly or [], None
+        for one in left:
+            self._take_special(one, self.kinds[type(one)])
+        self._settle()
+        return first
+
+    def _held(self, first: list[int], rings: list[Ring]) -> list[int]:
+        """Things that only what is proved has; see `held`."""
+        proved = {at for ring in rings if not ring.why for at in ring.tasks}
+        if not first or not proved:
+            return []
+        tasks = {at: {id(self.snapshot.tasks[at]), *map(id, self.chains[at])} for at in self.waiter}
+        found = held_by_leaks(
+            set(self.things),
+            [self.heap[at] for at in first],
+            self.snapshot.cut,
+            set().union(*(keys for at, keys in tasks.items() if at in proved)),
+            set().union(*(keys for at, keys in tasks.items() if at not in proved)),
+            set(map(id, self.waiter.values())),
+        )
+        return sorted(self.things[key] for key in found)
 
     def _take_roots(self) -> None:
         kinds = self.kinds
@@ -146,7 +184,7 @@ class Mark:
                         self.held.setdefault(at, place.name)
         self._take(self.snapshot.roots)
         self._take(signal_handlers())
-        self._take([thing for thing in self.heap if kinds[type(thing)] == TRANSPORT and _is_open(thing)])
+        self._take([thing for thing in self.heap if kinds[type(thing)] == TRANSPORT and is_open(thing)])
 
     # --- marking --------------------------------------------------------------------------------------------------
 
@@ -191,10 +229,14 @@ class Mark:
             self.entering += [(at, False) for at in self.waiting.get(id(one), ())]
             self.armed.append(one)
         elif kind == HANDLE:
-            if not _is_cancelled(one):
+            if not is_cancelled(one):
                 self.armed.append(one)
         elif kind in (WEAK, PROXY):
-            self._take([target for target in [self._target(one, kind)] if target is not None])
+            target = self._target(one, kind)
+            if self.weakly is not None and (id(target) in self.things or self.kinds[type(target)] == SUSPENDED):
+                self.weakly.append(one)
+            elif target is not None:
+                self._take([target])
 
     def _target(self, weak: Any, kind: int) -> Any:
         if kind == WEAK:
@@ -303,7 +345,7 @@ class Mark:
         No variable here may name one of them while they are counted.
         """
         self.proxies = None  # it refers to what it knows
-        counts = {id(one): _OWN_REFERENCES for one in unmarked}
+        counts = {id(one): OWN_REFERENCES for one in unmarked}
         sources = [*unmarked, *self.snapshot.cut]
         for first in range(0, len(sources), _BATCH):
             for key in map(id, gc.get_referents(*sources[first : first + _BATCH])):
@@ -351,28 +393,3 @@ class Mark:
         woken = [id(self.snapshot.tasks[other]) for other in self.waiting.get(key, ())]
         keys = dict.fromkeys(id(other) for other in found if id(other) not in self.shut)
         return [other for other in (*keys, *woken) if other in nodes]
-
-
-def _own_references() -> int:
-    """References to an object of `unmarked` that are this module's: two lists, the variable and the argument."""
-    heap = [[], []]  # type: list[list[Any]]
-    unmarked = list(heap)
-    counts = [sys.getrefcount(one) for one in unmarked]
-    return counts[0]
-
-
-_OWN_REFERENCES: Final = _own_references()
-
-
-def _is_open(transport: Any) -> bool:
-    try:
-        return not transport.is_closing()
-    except Exception:  # noqa: BLE001, RUF100 - a class of users': open, as far as this can be told
-        return True
-
-
-def _is_cancelled(handle: Any) -> bool:
-    try:
-        return bool(handle.cancelled())
-    except Exception:  # noqa: BLE001, RUF100 - a class of users'
-        return False

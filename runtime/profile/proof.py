@@ -91,6 +91,7 @@ class Proof(NamedTuple):
         marked: How many of them are alive.
         pause_ns: How long this process was held up, by both forks: the longer.
         child_ns: How long the longer mark took in its child.
+        things: Tokens of the ledger of what only tasks have that nothing can wake.
     """
 
     findings: list[Proved]
@@ -100,6 +101,7 @@ class Proof(NamedTuple):
     marked: int = 0
     pause_ns: int = 0
     child_ns: int = 0
+    things: tuple[int, ...] = ()
 
 
 class _Seen(NamedTuple):
@@ -109,6 +111,7 @@ class _Seen(NamedTuple):
     verdict: Marked
     pause_ns: int
     child_ns: int
+    things: frozenset[int] = frozenset()
 
 
 def prove(roots_extra: Iterable[Any] = (), cut: Iterable[Any] = (), *, confirm_s: float = CONFIRM_S) -> list[Proved]:
@@ -143,13 +146,13 @@ def examine(
         first = _look(roots_extra, [*pins_now(), Pinned(cut)], deadline)
         if not first.verdict.rings:
             return _proof(first, [])
-        known, times = _known(first), first[2:]
+        known, times, things = _known(first), first[2:4], first.things
         del first  # it refers to tasks, which must not count
         time.sleep(confirm_s)
         second = _look(roots_extra, [*pins_now(), Pinned((*cut, known))], deadline)
     except (OSError, TimeoutError, AttributeError) as failed:
         return Proof([], [f"no proof: {failed}"])
-    return _proof(second, _confirmed(known, second), *times)
+    return _proof(second, _confirmed(known, second), *times)._replace(things=tuple(sorted(things & second.things)))
 
 
 def _proof(seen: _Seen, findings: list[Proved], pause_ns: int = 0, child_ns: int = 0) -> Proof:
@@ -242,8 +245,10 @@ def _look(roots_extra: Iterable[Any], pins: list[Pinned], deadline: float) -> _S
             taken = snapshot(roots, pins, tasks)
             child = child_of(_marked, taken)
             pause_ns = time.monotonic_ns() - begun_ns
+        tokens = taken.tokens
+        del taken  # it refers to what it speaks of
         verdict, child_ns = _verdict(child, deadline)
-    return _Seen(tasks, verdict, pause_ns, child_ns)
+    return _Seen(tasks, verdict, pause_ns, child_ns, frozenset(tokens[at] for at in verdict.things))
 
 
 @contextmanager
@@ -272,13 +277,13 @@ def _marked(taken: Roots, heap: list[Any]) -> bytes:
     """In the child."""
     begun_ns = time.monotonic_ns()
     verdict = Mark(heap, taken).run()
-    return orjson.dumps([*verdict[:3], [[*ring] for ring in verdict.rings], time.monotonic_ns() - begun_ns])
+    return orjson.dumps([*verdict[:3], [[*ring] for ring in verdict.rings], verdict.things, time.monotonic_ns() - begun_ns])
 
 
 def _verdict(child: Apart, deadline: float) -> tuple[Marked, int]:
-    objects, marked, blocked, rings, child_ns = orjson.loads(child.answer(deadline))
+    objects, marked, blocked, rings, things, child_ns = orjson.loads(child.answer(deadline))
     made = [Ring(tuple(tasks), why, tuple(behind)) for tasks, why, behind in rings]
-    return Marked(objects, marked, blocked, made), child_ns
+    return Marked(objects, marked, blocked, made, things), child_ns
 
 
 @contextmanager

@@ -17,10 +17,12 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
+from runtime.profile.kinds import CHECKOUT, EXECUTOR, GENERATOR, SUBSCRIPTION
+from runtime.profile.ledger import LEDGER
 from runtime.profile.pins import Pinned
 
 _OPTIMIZED: Final = 0x1
@@ -28,6 +30,7 @@ _OPTIMIZED: Final = 0x1
 _MADE_HERE: Final = 3
 """References to such a dictionary that only the frame, this module and the question itself have."""
 _OWN_FILES: Final = tuple(os.path.join(os.path.dirname(__file__), name) for name in ("roots.py", "mark.py", "proof.py"))
+_THINGS: Final = (GENERATOR, EXECUTOR, SUBSCRIPTION, CHECKOUT)
 _LOOPS: Final = os.path.dirname(asyncio.__file__)
 _FRAMES_MAX: Final = 10_000
 
@@ -51,11 +54,14 @@ class Roots(NamedTuple):
     alive: list[Any]
     running: list[int]
     """Identities of frames that run: in a forked child, what those of other threads point to is gone."""
+    things: Sequence[Any] = ()
+    """Weak references of the ledger to things that somebody may have to give back, and their tokens."""
+    tokens: Sequence[int] = ()
 
     def own(self) -> set[int]:
         """Identities of the containers, and of what the mark must not look into."""
         own = {id(self), *map(id, self), *map(id, self.places), *(id(place.values) for place in self.places)}
-        return own.union(self.running)
+        return own.union(self.running, map(id, self.things))
 
 
 def tasks_there() -> list[Any]:
@@ -115,11 +121,28 @@ def snapshot(roots_extra: Iterable[Any], pins: Iterable[Pinned], tasks: list[Any
     roots += {id(loop): loop for loop in map(_loop_of, tasks) if loop is not None}.values()
     cut, alive = _lists_of_tasks(), list[Any]()
     cut += [some.data for some in cut if hasattr(some, "data")]
+    cut += [LEDGER.book(kind.name).live for kind in LEDGER.kinds()]
     for pin in pins:
         cut += pin.cut
         alive += pin.alive
     running: list[int] = []
-    return Roots(tasks, places_there(running), roots, cut, alive, running)
+    tokens, things = things_there()
+    return Roots(tasks, places_there(running), roots, cut, alive, running, things, tokens)
+
+
+def things_there() -> tuple[list[int], list[Any]]:
+    """What the ledger knows and a mark can prove to be held in vain; of generators those whose task has ended."""
+    found: dict[int, Any] = {}
+    for kind in _THINGS:
+        for token, (_, _, key, owner, _) in list(LEDGER.book(kind).live.items()):
+            if isinstance(key, weakref.ReferenceType) and (kind != GENERATOR or _has_ended(owner)):
+                found[token] = key
+    return list(found), list(found.values())
+
+
+def _has_ended(owner: Any) -> bool:
+    task = owner() if isinstance(owner, weakref.ReferenceType) else owner
+    return owner is not None and (task is None or task.done())
 
 
 def signal_handlers() -> list[Any]:

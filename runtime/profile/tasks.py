@@ -78,7 +78,9 @@ class LoopBooks:
 
     def _iterated(self, generator: Any) -> None:
         self._first(generator)
-        enter(GENERATOR, generator, generator.__qualname__, user_place(2))
+        task = asyncio.current_task(self._loop)
+        owner = None if task is None else _ref(task)
+        enter(GENERATOR, generator, generator.__qualname__, user_place(2), owner=owner)
 
     def _told(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What the loop would only print."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 from runtime.profile.ledger import LEDGER
-from tests.scenarios.handlers import note
+from tests.scenarios.handlers import note, wait_for
 
 # global: what a program keeps by mistake, as programs do
 KEPT: list[object] = []
@@ -39,6 +40,24 @@ async def forget_to_release(number: int) -> int:
 async def forget_an_await() -> None:
     """The call lacks an await."""
     waits(asyncio.Event())
+
+
+async def take_and_end(lock: asyncio.Lock) -> None:
+    """Ends with the lock."""
+    await lock.acquire()  # made: lock
+
+
+async def leave_a_lock() -> None:
+    """Nobody has it any more, and it is taken."""
+    lock = asyncio.Lock()
+    await asyncio.create_task(take_and_end(lock))
+    KEPT.append(lock)
+
+
+def drop_an_executor(gate: str) -> None:
+    """It is gone, and a thread of it works on."""
+    executor = ThreadPoolExecutor(1)  # made: executor
+    executor.submit(wait_for, gate)
 
 
 async def ends(number: int) -> int:

@@ -19,7 +19,10 @@ from runtime.host import kernel
 from runtime.profile.clean import assert_clean, left_in
 from runtime.profile.grading import LEAK, SUSPECT, Finding
 from runtime.profile.leaks import Report, survey
+from tests.scenarios import handlers as handlers_base
 from tests.scenarios import handlers_profile_leaks as handlers
+from tests.scenarios.processes import kill
+from tests.scenarios.test_log_progress import stopped
 from tests.scenarios.waiting import await_lines, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
@@ -65,6 +68,47 @@ def test_an_await_that_was_forgotten_is_found(state_dir: Path) -> None:
         (found,) = survey(state_dir, seconds=0.0, prove=False, min_grade=LEAK, timeout=PATIENCE_S).findings
         assert (found.kind, found.count, found.proved) == ("unawaited", 1, True)
         assert found.site[-1][1:] == line_of(handlers.waits)
+
+
+def made(kind: str) -> int:
+    """The line of the handlers that says so."""
+    lines = Path(handlers.__file__).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.endswith(f"# made: {kind}"))
+
+
+def test_what_handlers_leave_has_their_lines(state_dir: Path, tmp_path: Path) -> None:
+    """Acceptance test 1: a lock whose task ended, an executor that was dropped; workers of both modes."""
+    gate = tmp_path / "gate"
+    with Runtime(state_dir, node_types=[IO, NodeType("cpu", workers=1)]) as rt:
+        rt.options(node_type="io").submit(handlers.leave_a_lock).result(timeout=PATIENCE_S)
+        rt.options(node_type="cpu").submit(handlers.drop_an_executor, str(gate)).result(timeout=PATIENCE_S)
+        found = survey(state_dir, seconds=0.5, prove=False, min_grade=LEAK, timeout=PATIENCE_S).findings
+        gate.touch()
+        assert {one.kind: one.site[-1][1:] for one in found} == {
+            kind: (handlers.__file__, made(kind)) for kind in ("lock", "executor")
+        }
+        assert all(one.proved and one.process is not None and one.process.role == "worker" for one in found)
+
+
+def test_work_of_a_dead_worker_is_found_until_it_is_taken_back(state_dir: Path, tmp_path: Path) -> None:
+    """Acceptance test 1: leases that it claimed, messages that it never took; nobody tells the engine of its death."""
+    path, gate = tmp_path / "runs", tmp_path / "gate"
+    with Runtime(state_dir, node_types=[NodeType("cpu", workers=1, prefetch=3)]) as rt:
+        handles = [rt.submit(handlers_base.hold, str(path), "held", str(gate)) for _ in range(3)]
+        await_lines(path, 1)
+        pids = {process["role"]: process["pid"] for process in rt.processes()}
+        with stopped(pids["spawner"]):
+            kill(pids["worker"])
+            kinds, engine = ["lease", "message"], frozenset({pids["engine"]})
+            report = survey(state_dir, seconds=0.0, min_grade=LEAK, kinds=kinds, pids=engine, timeout=PATIENCE_S)
+        gate.touch()
+        assert sum(one.count for one in report.findings) == 3
+        assert "lease" in {one.kind for one in report.findings}
+        for one in report.findings:
+            assert one.owner == f"worker 1 [cpu] (pid {pids['worker']})"
+            assert one.site[-1][1:] == line_of(handlers_base.hold)
+            assert one.proved
+        assert [handle.result(timeout=PATIENCE_S) for handle in handles] == ["held"] * 3
 
 
 def looked_at_while(rt: Runtime, plant: Callable[[], Any]) -> list[Finding]:

@@ -13,6 +13,8 @@ from typing import Any
 from actors.state_column import PENDING
 from runtime.host import kernel
 from runtime.host.client import EngineClient
+from runtime.host.intake import Intake
+from runtime.host.outbox import Outbox
 from runtime.mail.blocks import create_block
 from runtime.mail.lease_table import LeaseTable
 from runtime.profile.gauges import gauge_client
@@ -142,19 +144,26 @@ async def leak_ask(garden: Garden) -> None:
     garden.kept[0].ask("engine", {})  # made: ask
 
 
+class Face:
+    """A program that asked nothing."""
+
+    def __init__(self, page: Page) -> None:
+        self.intake = Intake(Outbox())
+        self._starter = SimpleNamespace(_page=page)
+
+
 async def leak_actor(garden: Garden) -> None:
     """A spawner with a worker, which goes on when the spawner is killed. One page and one face for all of them."""
     if not garden.kept:
         page = Page(create_page("none", "/nowhere"))
         garden.ends.append(page.close)
-        intake = SimpleNamespace(queries={}, open={}, _pins=None)
-        client = SimpleNamespace(intake=intake, _starter=SimpleNamespace(_page=page))
-        gauge_client(client)
-        garden.kept += [client, page, EVIDENCE[-1]]
-    _, page, face = garden.kept
+        face = Face(page)
+        gauge_client(face)
+        garden.kept += [face, page, EVIDENCE[-1]]
+    _, page, looks = garden.kept
     there = {row.process.pid for row in page.processes()}
     pid = forked(lambda: forked(lambda: stand(page, "worker", 1, "http")))
-    list(face())  # the face looks, as whoever watches has it look
+    list(looks())  # the face looks, as whoever watches has it look
     kill(pid)
     (worker,) = {row.process.pid for row in page.processes()} - there
     garden.ends.append(lambda: os.kill(worker, signal.SIGKILL))

@@ -74,6 +74,24 @@ def test_a_process_without_waiting_tasks_is_not_copied(monkeypatch: pytest.Monke
     assert examine().findings == []
 
 
+def test_two_that_wait_for_each_other_through_a_shield_are_one_ring() -> None:
+    """And who gathers them is behind them."""
+
+    async def waits(mine: list[Any], other: list[Any]) -> None:
+        mine.append(asyncio.current_task())
+        await asyncio.sleep(0)
+        await asyncio.shield(other[0])
+
+    async def gathers() -> None:
+        one: list[Any] = []
+        other: list[Any] = []
+        await asyncio.gather(waits(one, other), waits(other, one))
+
+    found = {len(row.ring): row for row in look(gathers).findings}
+    assert {size: row.grade for size, row in found.items()} == {1: LEAK, 2: LEAK}
+    assert set(found[1].behind) == set(found[2].ring)
+
+
 def test_a_reference_of_an_extension_makes_it_a_suspect() -> None:
     """Acceptance 5: what C code holds nobody can follow, so it is no proof."""
 
