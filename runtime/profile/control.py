@@ -41,7 +41,7 @@ from runtime.profile.page import (
     RequestRow,
     is_alive,
 )
-from runtime.profile.presence import ANSWERS, C_SIGNAL, FOLDER, HERE, SIGNAL, Request
+from runtime.profile.presence import AGAIN_MOST_S, AGAIN_S, ANSWERS, C_SIGNAL, FOLDER, HERE, SIGNAL, Request
 from runtime.storage.folder import StateFolder
 
 __all__ = ["ANSWERS", "Answers", "Request", "ask", "hung_stacks", "page_of_folder", "send"]
@@ -157,19 +157,25 @@ def _ask(
         try:
             there = page.processes()
             asked = {found.slot: found for found in there if only is None or found.process.pid in only}
-            relay = any(found.hears & HEARS_RELAY for found in asked.values())
             for found in there:
-                if found.process.pid == me:
-                    if found.slot in asked:
-                        _answer_here(page, found)
-                elif found.slot in asked or (relay and found.process.role == "spawner"):
-                    send(found.process, SIGNAL, found.hears & HEARS_PYTHON)
+                if found.process.pid == me and found.slot in asked:
+                    _answer_here(page, found)
+            _ring(page, row, asked)
             silent = _wait(page, row, asked, until_ns, only, stop)
         finally:
             page.end_request(row)
         return _collect(folder, [found.process for found in silent])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ring(page: Page, row: RequestRow, asked: dict[int, ProcessRow]) -> None:
+    """Send the signal to those who have not seen the request yet."""
+    there = [found for found in page.processes() if found.acks[row.block][0] != row.number]
+    relay = any(found.hears & HEARS_RELAY and found.slot in asked for found in there)
+    for found in there:
+        if found.process.pid != os.getpid() and (found.slot in asked or (relay and found.process.role == "spawner")):
+            send(found.process, SIGNAL, found.hears & HEARS_PYTHON)
 
 
 def _answer_here(page: Page, found: ProcessRow) -> None:
@@ -191,7 +197,8 @@ def _wait(
     stop: Callable[[], bool] | None,
 ) -> list[ProcessRow]:
     """Wait until all have answered, those included that were born meanwhile; returns who has not, and lives."""
-    look_s = _LOOK_S
+    look_s, gap_ns = _LOOK_S, int(AGAIN_S * 1e9)
+    again_ns = time.monotonic_ns() + gap_ns
     ways = HEARS_PYTHON | HEARS_RELAY
     hears = {slot for slot, found in asked.items() if found.hears & ways or found.process.pid == os.getpid()}
     while True:
@@ -212,6 +219,11 @@ def _wait(
             return waited
         if stop is not None and stop():
             return waited
+        if (now_ns := time.monotonic_ns()) >= again_ns:
+            gap_ns = min(gap_ns * 2, int(AGAIN_MOST_S * 1e9))
+            again_ns = now_ns + gap_ns
+            if any(found.acks[row.block][0] != row.number for found in waited):
+                _ring(page, row, asked)
         time.sleep(look_s)
         look_s = min(look_s * 1.3, _LOOK_MOST_S)
 

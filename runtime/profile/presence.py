@@ -84,6 +84,10 @@ FOLDER: Final = "profile"
 """Of a state folder: where answers and bundles are."""
 BEAT_NS: Final = 1_000_000_000
 """Between two times that a process which is busy anyway writes its books."""
+AGAIN_S: Final = 0.02
+"""A signal that comes when a thread is about to sleep is noted and does not wake it: after so long it is sent again, and
+then at twice the time, up to `AGAIN_MOST_S`."""
+AGAIN_MOST_S: Final = 0.2
 _FRAMES_MAX: Final = 256
 _NEVER: Final = 1 << 63
 
@@ -334,8 +338,12 @@ class Here:
         if not self._hears & HEARS_PYTHON:
             return False
         self._errands.append(once)
-        signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
-        done.wait(timeout)
+        until, gap_s = time.monotonic() + timeout, AGAIN_S
+        while not state[0] and (left := until - time.monotonic()) > 0:
+            signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
+            done.wait(min(gap_s, left))
+            gap_s = min(gap_s * 2, AGAIN_MOST_S)
+        done.wait(max(until - time.monotonic(), 0) if state[0] else 0)
         if not state[0]:
             state[0] = -1
         return state[0] == 2

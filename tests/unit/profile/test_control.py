@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from actors.protocol.control_signals import AttemptCancelled
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
+from runtime.profile import control
 from runtime.profile.control import ask, page_of_folder, send
 from runtime.profile.live import dump
 from runtime.profile.model import Process
@@ -174,6 +176,46 @@ def test_the_main_thread_does_what_only_it_may(page: Page, tmp_path: Path, state
     finally:
         HERE.end(presence)
     assert done == [1]
+
+
+@pytest.mark.parametrize("lost", [0, 3])
+def test_a_signal_that_did_not_wake_the_main_thread_is_sent_again(
+    page: Page, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """It came just before the main thread began to sleep, as if it had not come at all."""
+    rung = list[int]()
+    real = signal.pthread_kill
+
+    def kill(thread: int, signum: int) -> None:
+        rung.append(signum)
+        if len(rung) > lost:
+            real(thread, signum)
+
+    monkeypatch.setattr(signal, "pthread_kill", kill)
+    done, found = list[int](), list[bool]()
+    presence = HERE.begin(page, "worker")
+    asking = threading.Thread(target=lambda: found.append(HERE.on_main_thread(lambda: done.append(1), 60)))
+    try:
+        asking.start()
+        asking.join()
+    finally:
+        HERE.end(presence)
+    assert (found, done) == ([True], [1])
+    assert len(rung) > lost
+
+
+def test_a_question_that_was_not_heard_is_asked_again(
+    page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = list[bool]()
+    monkeypatch.setattr(control, "send", lambda *given: sent.append(len(sent) >= 2 and send(*given)) or sent[-1])
+    child = Child(page, spin_here)
+    try:
+        answers = ask(state_dir, "count", timeout=60)
+    finally:
+        child.end()
+    assert [process.pid for process, _ in answers.rows] == [child.pid]
+    assert sent[:3] == [False, False, True]
 
 
 def test_a_folder_that_nobody_has_open(state_dir: Path) -> None:
