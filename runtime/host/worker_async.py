@@ -92,7 +92,9 @@ class AsyncWorker:
         self._backlog: deque[bytes] = deque()
         self._backlog_control: deque[bytes] = deque()
         self.timeouts = TimeoutQueues(self._loop, self._timed_out)
-        always.dress(self, station.config["node_type"].get("name", ""), "_run", "_call")
+        node_type = station.config["node_type"].get("name", "")
+        always.dress(self, node_type, "_run", "_call")
+        self._run_batch = always.dressed(run_batch, node_type)
         self._turn_asked = False
         self._armed_ns = 0
         self._recheck_planned = False
@@ -107,6 +109,7 @@ class AsyncWorker:
         asyncio.set_event_loop(loop)
         self._books.install()
         always.begin_loop(loop)
+        always.begin_executor(loop)
         self.station.hello(booted_ns)
         loop.add_reader(link.fileno(), self._rung)
         PINS.append(partial(of_attempts, self._running))
@@ -242,7 +245,7 @@ class AsyncWorker:
         if self._desk.has_stops:
             attempt.reason = max(map(self._desk.stop_reason, claimed))
         self._running[claimed[0]] = attempt
-        attempt.task = asyncio.Task(run_batch(self, attempt, batch, group.kind_no), loop=self._loop)
+        attempt.task = asyncio.Task(self._run_batch(self, attempt, batch, group.kind_no), loop=self._loop)
 
     def show_start(self, attempt: Attempt, now_ns: int) -> int:
         """A batch begins: show it, of all its leases. Returns the time."""

@@ -21,6 +21,7 @@ _FACE: Final = {
     **dict.fromkeys(("cpu", "awaits", "live", "held", "flight", "leaks", "graph"), "capture"),
     "tasks": "capture:live",
     "labels": "labels:labels",
+    "CarryingPool": "carried",
     "assert_clean": "clean",
     "await_clean": "clean",
     **dict.fromkeys(("Watching", "Slo"), "watch"),

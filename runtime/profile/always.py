@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from runtime.profile.labels import LABELS, expand
 from runtime.profile.ledger import LEDGER
-from runtime.profile.naming import NODE, renamed
+from runtime.profile.naming import NODE, F, renamed
 from runtime.profile.ticks import HZ, TICKS
 
 if TYPE_CHECKING:
@@ -41,6 +41,18 @@ def begin_loop(loop: asyncio.AbstractEventLoop, *, looks: bool = True) -> None:
 def end() -> None:
     """Before the process ends."""
     TICKS.stop(ALWAYS)
+
+
+def begin_executor(loop: asyncio.AbstractEventLoop) -> None:
+    """What that loop runs for `run_in_executor(None, ...)` keeps the labels, and the context, of who asked for it."""
+    from runtime.profile.carried import CarryingPool  # lazy: mode "process" does without
+
+    loop.set_default_executor(CarryingPool(thread_name_prefix="asyncio"))
+
+
+def dressed(function: F, node_type: str) -> F:
+    """A function under the name of a node type, as outside profilers see it."""
+    return renamed(function, NODE + node_type)
 
 
 def dress(worker: Any, node_type: str, *methods: str) -> None:

@@ -15,7 +15,8 @@ apart `LABEL_SETS_MAX` of them in half a minute; what comes beyond is added up a
 
 Concurrency: values are never changed. A thread of a pool is told by `ThreadLabels` whose work it does, because another
 thread cannot look into its context.
-Known limits: threads that user code starts by itself have no labels (before Python 3.14, whose threads inherit them).
+Known limits: threads and pools that user code makes by itself have no labels, unless it is a `carried.CarryingPool`
+(before Python 3.14, whose threads inherit them).
 """
 
 from __future__ import annotations

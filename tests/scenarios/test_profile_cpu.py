@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from runtime import Flow, NodeType, Runtime, TaskRegistry
+from runtime import Batch, Flow, NodeType, Runtime, TaskRegistry
 from runtime.host import kernel
 from runtime.profile.control import Answers, ask
 from runtime.profile.model import CPU, Frame, Profile
+from runtime.profile.ticks import SELF
 from tests.scenarios import handlers_sampling as handlers
 from tests.scenarios.waiting import await_lines, until
 
@@ -52,7 +53,10 @@ def capturing(rt: Runtime, what: str = "cpu") -> Iterator[list[Answers]]:
 
 
 def of_worker(profile: Profile) -> Profile:
-    return profile.filter(lambda sample: sample.process is not None and sample.process.role == "worker")
+    """Of workers, what is not the sampler itself."""
+    return profile.filter(
+        lambda sample: sample.process is not None and sample.process.role == "worker" and sample.stack[-1].name != SELF
+    )
 
 
 def part_of(profile: Profile, whole: Profile) -> float:
@@ -105,6 +109,26 @@ def test_tasks_and_threads_of_a_handler_keep_its_labels(state_dir: Path, tmp_pat
     stacks = {tuple(frame.name for frame in sample.stack) for sample, _ in mine}
     assert ("node:cpu", "compute_in_tasks", "<task>", "part", "count") in stacks
     assert any(sample.thread != "MainThread" and sample.stack[-1].name == "pack" for sample, _ in mine)
+
+
+def test_batches_and_the_threads_of_the_loop_are_under_their_node_type(state_dir: Path, tmp_path: Path) -> None:
+    """Acceptance test 14: mode "asyncio", and plain `loop.run_in_executor`."""
+    path, gate = tmp_path / "runs", tmp_path / "gate"
+    tasks = TaskRegistry()
+    task = tasks.task(batch=Batch(max_size=2, max_wait=0.01))(handlers.compute_batches)
+    with Runtime(state_dir, tasks=tasks, node_types=[NodeType("cpu", workers=1, mode="asyncio")]) as rt:
+        handle = rt.submit(task, f"{path}|{gate}")
+        await_lines(path, 1)
+        profile = of_worker(captured(rt, seconds=2.0, hz=200))
+        gate.touch()
+        handle.result(timeout=PATIENCE_S)
+    on_loop = profile.filter(lambda sample: sample.stack[-1].name == "count")
+    assert on_loop.total().value > 0
+    assert part_of(under_node(on_loop), on_loop) == 1.0
+    assert all("compute_batches" in [frame.name for frame in sample.stack] for sample in on_loop.samples)
+    in_threads = profile.filter(lambda sample: sample.stack[-1].name == "pack")
+    assert in_threads.total().value > 0
+    assert part_of(in_threads.filter(workflow="compute_batches", node_type="cpu"), in_threads) > 0.95
 
 
 def test_what_waits_is_weighted_by_time(state_dir: Path, tmp_path: Path) -> None:
