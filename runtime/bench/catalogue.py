@@ -28,6 +28,7 @@ from runtime.bench.workloads.openruns import OpenRunsScenario
 from runtime.bench.workloads.policy_cost import PolicyCostScenario
 from runtime.bench.workloads.polling import PollingScenario
 from runtime.bench.workloads.pool import PoolScenario
+from runtime.bench.workloads.profile_truth import ProfileTruthScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
 from runtime.bench.workloads.retention import RetentionScenario
 from runtime.bench.workloads.roundtrip import RoundtripScenario
@@ -59,6 +60,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     PollingScenario(),
     PoolScenario(),
     GcScenario(),
+    ProfileTruthScenario(),
     ScaleScenario(),
     CheckpointScenario(),
     CompressScenario(),

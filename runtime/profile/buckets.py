@@ -3,6 +3,10 @@
 A row is one stack of code objects and offsets of instructions, with its labels and thread; `rendering` makes frames of
 it when somebody looks. A bucket is a second of rows. Readers take buckets that are closed, which nobody changes.
 
+Ticks come after random gaps, and each of them stands for as much of its second as any other: the sum of the gaps is
+kept for the whole bucket, and is divided by the number of ticks when it is closed. A tick that was as heavy as the gap
+before it would say the same on average with twice the variance, and would give a long call what was computed before it.
+
 Bounds: `ROWS_MAX` rows in the ring, at most about 8 MB at 1 KB for a stack of 40 frames; `BUCKET_ROWS_MAX` in a second,
     beyond which stacks are added up as `CROWDED`; label sets as `labels.LabelSets` says.
 Concurrency: one thread adds and closes; any may read what is closed.
@@ -29,20 +33,21 @@ Places = tuple[CodeType | str, ...]
 class Row:
     """Weight of one stack, innermost frame first: code objects, or text, and offsets of instructions."""
 
-    __slots__ = ("labels", "ns", "offsets", "places", "seen", "thread")
+    __slots__ = ("labels", "ns", "offsets", "places", "seen", "thread", "ticks")
 
     def __init__(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str) -> None:
         self.places, self.offsets, self.labels, self.thread = places, offsets, labels, thread
-        self.ns = self.seen = 0
+        self.ns = self.seen = self.ticks = 0
 
 
 class Bucket:
     """A second of ticks. Closed when `ended_ns` is set; times are monotonic."""
 
-    __slots__ = ("begun_ns", "ended_ns", "rows")
+    __slots__ = ("begun_ns", "ended_ns", "even_ns", "rows", "ticks")
 
     def __init__(self, begun_ns: int) -> None:
         self.begun_ns, self.ended_ns = begun_ns, 0
+        self.even_ns = self.ticks = 0
         self.rows: dict[Any, Row] = {}
 
 
@@ -56,7 +61,7 @@ class Buckets:
         self._rows = 0
         self._generation = 0
 
-    def add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> None:
+    def add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> Row:
         """Add to the weight of a stack."""
         rows = self.open.rows
         if labels:
@@ -71,6 +76,13 @@ class Buckets:
                 row = rows[key] = Row(places, offsets, labels, thread)
         row.ns += ns
         row.seen += 1
+        return row
+
+    def ticked(self, row: Row, even_ns: int) -> None:
+        """A tick found this stack, after a gap of so much, which is for all ticks of the bucket."""
+        row.ticks += 1
+        self.open.ticks += 1
+        self.open.even_ns += even_ns
 
     def is_over(self, now_ns: int) -> bool:
         """Whether the second of the open bucket is over."""
@@ -80,6 +92,12 @@ class Buckets:
         """Put the bucket into the ring, and begin another."""
         bucket = self.open
         if bucket.rows:
+            if bucket.ticks:
+                each_ns, left_ns = divmod(bucket.even_ns, bucket.ticks)
+                for row in bucket.rows.values():
+                    if row.ticks:
+                        row.ns += each_ns * row.ticks + left_ns
+                        left_ns = 0
             bucket.ended_ns = now_ns
             ring = self.ring
             if len(ring) == ring.maxlen:

@@ -85,8 +85,8 @@ FOLDER: Final = "profile"
 BEAT_NS: Final = 1_000_000_000
 """Between two times that a process which is busy anyway writes its books."""
 AGAIN_S: Final = 0.02
-"""A signal that comes when a thread is about to sleep is noted and does not wake it: after so long it is sent again, and
-then at twice the time, up to `AGAIN_MOST_S`."""
+"""A signal that comes when a thread is about to sleep is noted and does not wake it: after so long it is sent again,
+and then at twice the time, up to `AGAIN_MOST_S`."""
 AGAIN_MOST_S: Final = 0.2
 _FRAMES_MAX: Final = 256
 _NEVER: Final = 1 << 63

@@ -7,7 +7,8 @@ gaps that are exponentially distributed: what comes at regular times is seen lik
 main thread inside whatever was interrupted, so it finds its labels (a context variable) and its task without a search.
 A tick is never weighted by its number, but by clocks:
 
-- the main thread's own clock, since the tick before, is the weight of where the main thread is now;
+- the main thread's own clock, since the tick before, is the weight of where the main thread is: the gap that was asked
+  for goes to all ticks of its second alike (see `buckets`), and what passed beyond it to where the tick came late;
 - what the other threads used (clock of the process less that) is given to each whose own clock moved, at the place
   where it is; they are looked at only then (`sys._current_frames`, with the collector off: CPython #106883);
 - what no Python thread used, such as a native pool, or a thread that ended, is `NATIVE`;
@@ -38,14 +39,15 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from time import clock_gettime_ns, monotonic_ns, process_time_ns, pthread_getcpuclockid, thread_time_ns
-from types import CodeType, FrameType
+from time import clock_gettime_ns, monotonic_ns, process_time_ns, thread_time_ns
+from types import FrameType
 from typing import Final
 
 from runtime.profile.buckets import Bucket, Buckets, Places
 from runtime.profile.execs import EXECS
 from runtime.profile.labels import LABELS, THREADS, Labels, expand
 from runtime.profile.parents import PoolWork, chain_above
+from runtime.profile.threads import clock_of, thread_name, walk
 from runtime.profile.timers import CpuTimer, CpuTimers
 
 HZ: Final = 19.0
@@ -55,7 +57,6 @@ HZ_MAX: Final = 1_000.0
 BUDGET: Final = 0.01
 """Part of the CPU time of the process that ticks may take at `HZ`; `CAPTURE_BUDGET` above."""
 CAPTURE_BUDGET: Final = 0.03
-DEPTH_MAX: Final = 192
 _REST_NS: Final = 50_000
 """Other threads are looked at when they used at least this."""
 _GAP_S_MIN: Final = 0.0005
@@ -68,6 +69,9 @@ _HAS_GIL: Final = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 _IDLE_FILES: Final = ("concurrent/futures/thread.py", "/threading.py", "/queue.py", "/selectors.py")
 """Where threads of the standard library wait for work. A CPU clock that moved says that there was some since."""
+TICK, CUTS, ENDS = range(3)
+"""Why it is looked: the timer went off; a bucket is closed; the same, and nothing is kept back."""
+_OURS: Final = "runtime.profile."
 NATIVE: Final = "<native threads>"
 SELF: Final = "<profiler>"
 
@@ -90,7 +94,7 @@ class Ticks:
         self._reset()
 
     def _reset(self) -> None:
-        self._main_ns = self._seen_ns = self._process_ns = self._rest_ns = 0
+        self._main_ns = self._seen_ns = self._process_ns = self._rest_ns = self._asked_ns = self._due_ns = 0
         self._clocks: dict[int, int] = {}
         self._held: dict[int, int] = {}
         self._judged = (0, 0)
@@ -136,9 +140,12 @@ class Ticks:
         self._release()
 
     def cut(self, ends: bool = False) -> None:
-        """Take a last tick of the bucket here and now, and close it. On the main thread. `ends`: keep nothing back."""
+        """Bring the bucket up to here and now, and close it. On the main thread. `ends`: keep nothing back."""
         if self.on:
-            self._guarded(sys._getframe(1), True, True, ends=ends)
+            frame = sys._getframe(1)
+            while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
+                frame = frame.f_back
+            self._guarded(frame, True, True, ENDS if ends else CUTS)
         self.buckets.close(monotonic_ns())
 
     def check(self) -> None:
@@ -196,7 +203,7 @@ class Ticks:
 
     def _begin(self) -> None:
         self._reset()
-        self._clocks = {clock: clock_gettime_ns(clock) for clock in map(_clock, self._others()) if clock}
+        self._clocks = {clock: clock_gettime_ns(clock) for clock in map(clock_of, self._others()) if clock}
         self._main_ns = self._seen_ns = thread_time_ns()
         self._process_ns = process_time_ns()
         self._judged, self._rated = (self._process_ns, self.self_ns), (self._main_ns, self.count)
@@ -240,17 +247,18 @@ class Ticks:
         if timers is None:
             return
         if main:
-            self._set(timers.main)
+            self._asked_ns, self._due_ns = self._due_ns, int(self._set(timers.main) * 1e9)
         if rest and timers.rest is not None:
             self._set(timers.rest)
         if self._suspended:  # by another thread, just now
             timers.suspend()
 
-    def _set(self, timer: CpuTimer) -> None:
-        """A gap of an exponential distribution."""
+    def _set(self, timer: CpuTimer) -> float:
+        """A gap of an exponential distribution, which is returned."""
         self._seed = seed = (self._seed * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
         gap_s = -math.log(1.0 - (seed >> 11) / 9007199254740992.0) / (self.hz * self._catch_up)
-        timer.arm(max(gap_s, _GAP_S_MIN))
+        timer.arm(gap_s := max(gap_s, _GAP_S_MIN))
+        return gap_s
 
     def _tick(self, signum: int, frame: FrameType | None) -> None:
         """SIGPROF. Lets nothing out but what other handlers raise to end the interrupted code."""
@@ -262,28 +270,26 @@ class Ticks:
         except Exception:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
             self.errors += 1
 
-    def _guarded(self, frame: FrameType | None, main: bool, rest: bool, *, ends: bool = False) -> None:
+    def _guarded(self, frame: FrameType | None, main: bool, rest: bool, how: int = TICK) -> None:
         now_ns = monotonic_ns()
         if self._busy_ns and now_ns - self._busy_ns < _STALE_NS:
             return
         self._busy_ns = now_ns
         try:
-            self._sample(frame, now_ns, main, rest, ends)
+            self._sample(frame, now_ns, main, rest, how)
         finally:
             self._busy_ns = 0
 
-    def _sample(self, frame: FrameType | None, now_ns: int, main: bool, rest: bool, ends: bool) -> None:
+    def _sample(self, frame: FrameType | None, now_ns: int, main: bool, rest: bool, how: int) -> None:
         main_ns, process_ns = thread_time_ns(), process_time_ns()
         if self.buckets.is_over(now_ns):
             self.buckets.close(now_ns)
         self._rest_ns += process_ns - self._process_ns - (main_ns - self._seen_ns)
         if main:
-            places, offsets = chain_above(*walk(frame))
-            self._add(places, offsets, expand(LABELS.get()), "MainThread", main_ns - self._main_ns)
+            self._see_main(frame, main_ns - self._main_ns, how)
             self._main_ns = main_ns
-            self.count += 1
-        if rest and (self._rest_ns > _REST_NS or (ends and self._held)):
-            self._rest_ns = min(self._rest_ns - self._look_at_others(ends), 0)
+        if rest and (self._rest_ns > _REST_NS or (how == ENDS and self._held)):
+            self._rest_ns = min(self._rest_ns - self._look_at_others(how == ENDS), 0)
         end_ns = thread_time_ns()
         cost_ns = end_ns - main_ns
         self._add((SELF,), (-1,), (), "MainThread", cost_ns)
@@ -295,6 +301,26 @@ class Ticks:
         if self.count - self._rated[1] >= _RATE_TICKS:
             self._keep_pace(end_ns)
 
+    def _see_main(self, frame: FrameType | None, spent_ns: int, how: int) -> None:
+        """Where the main thread is, and what it used since it was last seen."""
+        buckets = self.buckets
+        self.total_ns += spent_ns
+        if how == TICK:
+            even_ns = min(spent_ns, self._asked_ns)
+            self.count += 1
+        else:  # the gap goes on; this part of it is over
+            even_ns = min(spent_ns, self._due_ns)
+            self._due_ns -= even_ns
+            if buckets.open.ticks:
+                buckets.open.even_ns += even_ns
+                spent_ns, even_ns = spent_ns - even_ns, -1
+                if not spent_ns:
+                    return
+        places, offsets = chain_above(*walk(frame))
+        row = buckets.add(places, offsets, expand(LABELS.get()), "MainThread", spent_ns - max(even_ns, 0))
+        if even_ns >= 0:
+            buckets.ticked(row, even_ns)
+
     def _look_at_others(self, ends: bool) -> int:
         """Give what the other threads used to those whose clocks moved. Returns how much that is.
 
@@ -302,7 +328,7 @@ class Ticks:
         """
         given, clocks = 0, {}
         for thread, frame in self._others().items():
-            clock = _clock(thread)
+            clock = clock_of(thread)
             if not clock:
                 continue
             at_ns = clocks[clock] = clock_gettime_ns(clock)
@@ -315,7 +341,7 @@ class Ticks:
                     self._held[clock] = used_ns
                     continue
                 found = THREADS.by_thread.get(thread) or PoolWork.labels_in(frame)
-                self._add(places, offsets, expand(found), _name(thread), used_ns)
+                self._add(places, offsets, expand(found), thread_name(thread), used_ns)
         self._clocks = clocks
         for clock in [clock for clock in self._held if ends or clock not in clocks]:
             self._add((NATIVE,), (-1,), (), "native", self._held.pop(clock))
@@ -364,32 +390,6 @@ class Ticks:
         elif rate > 1.05 * self.hz:
             self._catch_up = max(self._catch_up / 1.2, 1.0)
         self._rated = (main_ns, self.count)
-
-
-def walk(frame: FrameType | None) -> tuple[Places, tuple[int, ...]]:
-    """Codes and offsets of a stack, the innermost frame first."""
-    places: list[CodeType | str] = []
-    offsets: list[int] = []
-    left = DEPTH_MAX
-    while frame is not None and left:
-        places.append(frame.f_code)
-        offsets.append(frame.f_lasti)
-        frame = frame.f_back
-        left -= 1
-    return tuple(places), tuple(offsets)
-
-
-def _clock(thread: int) -> int:
-    """Number of a live thread's CPU clock; 0 where there is none. Its identifier must come from `_current_frames`."""
-    try:
-        return pthread_getcpuclockid(thread)
-    except (OSError, NameError):
-        return 0
-
-
-def _name(thread: int) -> str:
-    found = threading._active.get(thread)  # type: ignore[attr-defined]  # `enumerate` takes a lock
-    return str(found.name) if found is not None else "foreign"
 
 
 # global: of this process, as its signal handlers are

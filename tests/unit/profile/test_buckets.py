@@ -30,6 +30,27 @@ def test_weights_add_up(steps: list[tuple[int, int, str, int, bool]]) -> None:
         assert sum(row.seen for row in rows) == len(steps)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1, max_size=30),
+    st.integers(0, 10**9),
+)
+def test_ticks_of_a_second_stand_for_as_much_of_it_each(ticks: list[tuple[int, int, int]], rest_ns: int) -> None:
+    """And what a call took beyond its gap is its own; the sum stays what the clock said."""
+    made = Buckets()
+    for code, even_ns, late_ns in ticks:
+        made.ticked(made.add((CODES[code],), (0,), (), "t", late_ns), even_ns)
+    made.add((CODES[0],), (9,), (), "other", 7)  # none of a timer
+    made.open.even_ns += rest_ns  # of the gap that was going on
+    made.close(1)
+    (bucket,) = made.closed(0)
+    assert sum(row.ns for row in bucket.rows.values()) == sum(even + late for _, even, late in ticks) + rest_ns + 7
+    each_ns = (sum(even for _, even, _ in ticks) + rest_ns) / len(ticks)
+    for row in bucket.rows.values():
+        if row.thread == "t":
+            late_ns = sum(late for code, _, late in ticks if (CODES[code],) == row.places)
+            assert abs(row.ns - late_ns - each_ns * row.seen) <= len(ticks)
+
+
 def test_equal_stacks_are_one_row_and_others_are_not() -> None:
     made = Buckets()
     for offset, label, thread in ((0, "a", "t"), (0, "a", "t"), (1, "a", "t"), (0, "b", "t"), (0, "a", "u")):

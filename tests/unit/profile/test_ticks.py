@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 import zlib
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 
 from actors.protocol.control_signals import AttemptCancelled
-from runtime.profile.ticks import BUDGET, HZ, Ticks
+from runtime.profile.buckets import Bucket
+from runtime.profile.ticks import BUDGET, CUTS, HZ, SELF, TICK, Ticks
 from runtime.profile.timers import IntervalTimer
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
@@ -32,6 +35,14 @@ def ticks() -> Iterator[Ticks]:
 def left(ticks: Ticks) -> float:
     assert ticks._timers is not None
     return ticks._timers.main.left()
+
+
+def first() -> FrameType:
+    return sys._getframe()
+
+
+def second() -> FrameType:
+    return sys._getframe()
 
 
 def burn(cpu_ns: int) -> None:
@@ -64,6 +75,35 @@ def test_the_sum_is_the_cpu_time_of_the_process(ticks: Ticks) -> None:
     assert sum(row.ns for row in rows) == ticks.total_ns
     packs = sum(row.ns for row in rows if row.thread == "packs")
     assert packs > 0
+
+
+def test_a_tick_that_comes_late_has_its_lateness_for_itself(ticks: Ticks) -> None:
+    """And what was asked for is everybody's: one long call must not get what was computed before it."""
+    ticks.start("test", HZ)
+    ticks._timers.suspend()  # type: ignore[union-attr]  # none but those here
+    ticks.buckets.open = Bucket(time.monotonic_ns())
+    ticks._asked_ns = 4_000_000
+    ticks._see_main(first(), 4_000_000, TICK)
+    ticks._see_main(second(), 104_000_000, TICK)
+    ticks._due_ns = 7_000_000
+    ticks._see_main(second(), 2_000_000, CUTS)
+    assert ticks._due_ns == 5_000_000
+    ticks.buckets.close(time.monotonic_ns())
+    (bucket,) = ticks.buckets.closed(0)
+    weights = {row.places[0].co_name: row.ns for row in bucket.rows.values()}  # type: ignore[union-attr]
+    assert weights == {"first": 5_000_000, "second": 105_000_000}
+    assert ticks.total_ns == 110_000_000
+
+
+def test_a_second_without_ticks_is_where_it_is_cut_outside_of_the_profiler(ticks: Ticks) -> None:
+    ticks.start("test", 1)
+    burn(2_000_000)
+    ticks._timers.suspend()  # type: ignore[union-attr]
+    had_none = not ticks.buckets.open.ticks
+    ticks.cut()
+    rows = [row for row in ticks.buckets.closed(0)[-1].rows.values() if row.places != (SELF,)]
+    names = {row.places[0].co_name for row in rows}  # type: ignore[union-attr]
+    assert not had_none or names == {"test_a_second_without_ticks_is_where_it_is_cut_outside_of_the_profiler"}
 
 
 def test_two_who_want_ticks_get_them_until_the_last_has_enough(ticks: Ticks) -> None:
