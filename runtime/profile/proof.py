@@ -20,17 +20,13 @@ Known limits: Linux and other systems with fork(2), and a CPython with an interp
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
-import tempfile
-import threading
 import time
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -43,6 +39,7 @@ from runtime.profile.pins import Pinned, evidence_now, pins_now
 from runtime.profile.presence import Request
 from runtime.profile.roots import Roots, snapshot, tasks_there
 from runtime.profile.support import lacking
+from runtime.profile.turns import one_at_a_time
 
 LEAK: Final = "leak"
 SUSPECT: Final = "suspect"
@@ -51,9 +48,7 @@ CONFIRM_S: Final = 1.0
 TIMEOUT_S: Final = 60.0
 _SWITCH_S: Final = 10.0
 """No other thread is asked to run between the look at the frames and the fork."""
-_LOCK_LOOK_S: Final = 0.05
 _ENGINE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-_TURN: Final = threading.Lock()
 
 
 class Proved(NamedTuple):
@@ -284,41 +279,6 @@ def _verdict(child: Apart, deadline: float) -> tuple[Marked, int]:
     objects, marked, blocked, rings, things, child_ns = orjson.loads(child.answer(deadline))
     made = [Ring(tuple(tasks), why, tuple(behind)) for tasks, why, behind in rings]
     return Marked(objects, marked, blocked, made, things), child_ns
-
-
-@contextmanager
-def one_at_a_time(deadline: float) -> Iterator[None]:
-    """One proof of this user on this host. Raises TimeoutError."""
-    path = Path(tempfile.gettempdir(), f"mainspring-proof-{os.getuid()}.lock")
-    if not _TURN.acquire(timeout=max(0.0, deadline - time.monotonic())):
-        raise TimeoutError("another proof of this process takes its time")
-    try:
-        while (fd := _locked(path)) is None:
-            if time.monotonic() >= deadline:
-                raise TimeoutError("other processes of this host are being examined")
-            time.sleep(_LOCK_LOOK_S)
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                path.unlink()
-            fcntl.flock(fd, fcntl.LOCK_UN)  # a fork made meanwhile has the descriptor, too
-            os.close(fd)
-    finally:
-        _TURN.release()
-
-
-def _locked(path: Path) -> int | None:
-    """The lock file, held; None when somebody else has it, or had it and has just taken it away."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(fd), os.stat(path)):
-            return fd
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    os.close(fd)
-    return None
 
 
 # --- for who asks -----------------------------------------------------------------------------------------------------

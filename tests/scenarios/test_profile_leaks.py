@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +30,10 @@ PATIENCE_S = 60.0
 IO = NodeType("io", workers=1, mode="asyncio", concurrency=200)
 
 
-@pytest.fixture
-def no_lock_left(temporary_folder: Path) -> Iterator[None]:
-    """The file by which proofs take turns on a machine stays."""
-    yield
-    for path in temporary_folder.glob("mainspring-proof-*.lock"):
-        path.unlink()
-
-
 def line_of(function: Callable[..., Any]) -> tuple[str, int]:
     return function.__code__.co_filename, function.__code__.co_firstlineno
 
 
-@pytest.mark.usefixtures("no_lock_left")
 def test_handlers_that_nobody_wakes_are_proved(state_dir: Path, tmp_path: Path) -> None:
     """Acceptance test 1: proved, with the handler's creation line and the line where it waits."""
     path = tmp_path / "runs"
@@ -184,14 +175,12 @@ def soak(state_dir: Path, seconds: float) -> None:
         assert_clean(PATIENCE_S, state_dir=state_dir)
 
 
-@pytest.mark.usefixtures("no_lock_left")
 def test_a_clean_load_has_no_leak(state_dir: Path) -> None:
     """Acceptance test 2, shortened."""
     soak(state_dir, 4.0)
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("no_lock_left")
 def test_a_clean_soak_has_no_leak(state_dir: Path) -> None:
     """Acceptance test 2."""
     soak(state_dir, 1800.0)

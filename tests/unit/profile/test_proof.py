@@ -6,13 +6,11 @@ import asyncio
 import ctypes
 import os
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 
 import orjson
@@ -262,7 +260,6 @@ def test_the_child_leaves_this_process_as_it_is() -> None:
     look(never)
     assert set(kernel.child_pids(os.getpid())) <= children
     assert (os.listdir("/proc/self/fd"), signal.pthread_sigmask(signal.SIG_BLOCK, ()), os.nice(0)) == before
-    assert not list(Path(tempfile.gettempdir()).glob("mainspring-proof-*"))
 
 
 def test_no_finalizer_runs_twice_and_no_descriptor_is_shared_for_long() -> None:
@@ -315,22 +312,6 @@ def test_where_memory_is_short_nothing_is_copied(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(apart, "_SPARE_BYTES", 1 << 60)
     (note,) = look(never).notes
     assert note.startswith("no proof: it needs ")
-
-
-def test_one_at_a_time_on_a_host() -> None:
-    """Who comes second waits, and says so when it has waited long enough; nothing is left of the lock."""
-    with proof.one_at_a_time(0.0):
-        assert look(never, timeout=0.1).notes == ["no proof: another proof of this process takes its time"]
-        path = next(Path(tempfile.gettempdir()).glob("mainspring-proof-*.lock"))
-        assert proof._locked(path) is None
-    assert not path.exists()
-    fd = proof._locked(path)
-    assert fd is not None
-    try:
-        assert look(never, timeout=0.1).notes == ["no proof: other processes of this host are being examined"]
-    finally:
-        path.unlink()
-        os.close(fd)
 
 
 def test_a_python_that_shows_less_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
