@@ -148,6 +148,11 @@ class Investigation:
         if self._machine is not None:
             yield from self._machine.seen()
 
+    def pending_s(self) -> float:
+        """When one more look may prove what looks like a leak, in seconds; 0.0: nothing does."""
+        due_ns = self._machine.pending_ns - time.monotonic_ns() if self._machine is not None else 0
+        return max(due_ns, CONFIRM_NS if self.evidence.pending else 0, 0) / 1e9
+
     def _group(self, seen: Seen) -> _Group:
         signature = seen.signature
         found = self._groups.get(signature)
@@ -302,8 +307,8 @@ def answer(request: Request) -> bytes:
         if options.get("prove"):
             inquiry.prove()
             inquiry.look()
-            if inquiry.evidence.pending and not request.over():
-                time.sleep(CONFIRM_NS / 1e9)
+            if (pause_s := inquiry.pending_s()) and not request.over():
+                time.sleep(pause_s)
                 inquiry.look()
     found = inquiry.findings(options.get("min_grade", INFO))
     notes = inquiry.notes

@@ -4,8 +4,8 @@
     thread       where it was started           (growth)
     executor     where it was made              it was collected, and a thread of it still runs
     process      where it was started           a zombie at two looks
-    descriptor   where its socket was made      more than its budget, at two looks: sockets that the other side closed
-                                                (CLOSE_WAIT), or pipes whose other end is gone
+    descriptor   where its socket was made      more than its budget, each for `CLOSED_NS`: sockets that the other side
+                                                closed (CLOSE_WAIT), or pipes whose other end is gone
     transport    where it was connected         as a descriptor, which it has
     segment      where it was made              (growth)
 
@@ -16,8 +16,14 @@ Left out: threads and children of this package, idle threads of a living pool (p
 libraries, which no program of Python can end, and the helpers that `multiprocessing` keeps for good.
 
 A connection that waits in a pool is closed by its server now and then, and the pool finds out when it takes it: a few
-in CLOSE_WAIT are none of interest, nor a few pipes that a process was born with. How many are is the budget of
+in CLOSE_WAIT are none of interest, nor a few pipes that a program has not come to yet. How many are is the budget of
 "descriptor" (`LEDGER.register_kind`), 16 by itself.
+
+A pipe without another end is also what every child leaves that has ended and whose output nobody has read to its end
+yet: a program that started fifty of them, and takes one after the other, has leaked nothing. So three sorts of pipes
+prove nothing, however many there are: what a living file object or `Connection` has, which may still close it (how they
+grow is graded all the same); what is passed on at `exec`, as standard streams are; and what was there before this
+process was, as forks inherit it. The engine's own pipes have their other ends in this process, or in one that ends it.
 
 Concurrency: any thread; one at a time for each `ProcessThings`.
 Known limits: without a /proc only threads are seen. Of a descriptor nobody knows since when it is open: its time counts
@@ -28,6 +34,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import io
 import os
 import re
 import select
@@ -53,8 +60,11 @@ _HELPERS: Final = (b"multiprocessing.resource_tracker", b"multiprocessing.forkse
 _OWN_THREADS: Final = ("mainspring", "pytest_timeout")
 _BLOCKS: Final = ("/memfd:", "/dev/shm/")
 _CLOSE_WAIT: Final = "08"
+CLOSED_NS: Final = 3_000_000_000
+"""So long both ends of something may take to close it, one after the other, in a loop that is held up."""
 CLOSED_BUDGET: Final = 16
 """Connections that the other side closed and a pool may still have: clients keep 10 to 20 by themselves."""
+_ROUNDED_S: Final = 0.02
 _NUMBERS: Final = re.compile(r"\d+")
 _POOL_FILES: Final = ("/threading.py", "/concurrent/futures/thread.py")
 
@@ -67,6 +77,7 @@ class ProcessThings:
         ttl_ns: In place of that of the kinds.
         keeps: Says of labels and birth whether a thing is of interest.
         known: What is left out: see `known_things`.
+        closed_ns: How long something must be without its other end.
     """
 
     def __init__(
@@ -75,17 +86,21 @@ class ProcessThings:
         ttl_ns: int | None = None,
         keeps: Callable[[Labels, int], bool] | None = None,
         known: frozenset[tuple[str, Any]] = frozenset(),
+        closed_ns: int = CLOSED_NS,
     ) -> None:
         self._node_type = process.node_type if process is not None and process.role == "worker" else ""
         self._ttl_ns, self._keeps, self._known = ttl_ns, keeps, known
         self._first: dict[tuple[str, Any], int] = {}
-        self._suspects: frozenset[tuple[str, Any]] = frozenset()
+        self._suspects: dict[tuple[str, Any], int] = {}
+        self._closed_ns = closed_ns
+        self.pending_ns = 0
+        """Of something that looks like a leak at the last look: when it will be one (monotonic); 0: nothing does."""
 
     def seen(self) -> Iterator[Seen]:
         """All that is there now."""
         now_ns = time.monotonic_ns()
         first, self._first = self._first, {}
-        before, suspects = self._suspects, set[tuple[str, Any]]()
+        before, suspects, self.pending_ns = self._suspects, dict[tuple[str, Any], int](), 0
         for kind, name, site, wait, key, since_ns, suspicion in self._things():
             ident = (kind, name)
             since_ns = self._first[ident] = first.get(ident, since_ns or now_ns)
@@ -93,12 +108,14 @@ class ProcessThings:
                 continue
             proof = ""
             if suspicion:
-                suspects.add(ident)
-                proof = suspicion if ident in before else ""
+                suspects[ident] = before.get(ident, now_ns)
+                due_ns = suspects[ident] + (self._closed_ns if kind == DESCRIPTOR else 0)
+                proof = suspicion if ident in before and now_ns >= due_ns else ""
+                self.pending_ns = max(self.pending_ns, 0 if proof else due_ns)
             ttl_ns = int(LEDGER.book(kind).kind.ttl_s * 1e9) if self._ttl_ns is None else self._ttl_ns
             signature = Signature(kind, site, wait, self._node_type)
             yield Seen(signature, hash(name), since_ns, ttl_ns, key, "", (), proof)
-        self._suspects = frozenset(suspects)
+        self._suspects = suspects
 
     def _things(self) -> Iterator[Thing]:
         yield from _threads()
@@ -202,8 +219,12 @@ def _descriptors() -> Iterator[Thing]:
     if len(inodes & closed.keys()) <= budget:
         closed = {}
     alone = {number for number, leads in opened if leads.startswith("pipe:") and _has_no_other_end(number)}
-    if len(alone) <= budget:
-        alone = set()
+    nobodys = set[int]()
+    if len(alone) > budget:
+        began_s = _began_s()
+        nobodys = {number for number in alone if not _is_inherited(number, began_s)}
+        nobodys = nobodys - _owned() if len(nobodys) > budget else nobodys
+        nobodys = nobodys if len(nobodys) > budget else set()
     blocks = set[int]()
     connections = {fd_of(transport): one for transport, one in ORIGINS.open_connections()}
     for number, leads in opened:
@@ -226,7 +247,8 @@ def _descriptors() -> Iterator[Thing]:
             suspicion = f"the other side closed it ({peer}), and it is still open here"
         elif number in alone:
             wait = (Frame("no other end"),)
-            suspicion = "nobody has the other end of this pipe any more"
+            if number in nobodys:
+                suspicion = "nobody has the other end of this pipe any more, and no file object has this one"
         named = f"{number} -> {leads}"
         connection = connections.get(number) if sort == "socket" else None
         if connection is not None:
@@ -266,13 +288,37 @@ def _closed_by_peer() -> dict[str, str]:
 
 
 def _has_no_other_end(number: int) -> bool:
-    """Whether a pipe has only this end, and nothing is left in it to be read. One that was inherited from another
-    program, as its standard output, is that program's affair: what Python opens is closed on `exec`."""
-    with suppress(OSError):
-        if not fcntl.fcntl(number, fcntl.F_GETFD) & fcntl.FD_CLOEXEC:
-            return False
+    """Whether a pipe has only this end, and nothing is left in it to be read."""
     poll = select.poll()
     poll.register(number, select.POLLIN)
     for _, events in poll.poll(0):
         return bool(events & (select.POLLHUP | select.POLLERR)) and not events & select.POLLIN
     return False
+
+
+def _is_inherited(number: int, began_s: float) -> bool:
+    """Whether a pipe is, or may be, another program's affair. What Python opens is closed on `exec`, so what is not was
+    meant to be handed on; and who has read and written nothing since this process began was there before."""
+    with suppress(OSError):
+        status = os.fstat(number)
+        used_s = max(status.st_atime, status.st_mtime, status.st_ctime)
+        return not fcntl.fcntl(number, fcntl.F_GETFD) & fcntl.FD_CLOEXEC or used_s <= began_s
+    return True
+
+
+def _began_s() -> float:
+    """When this process began, on the wall clock, to 20 ms: the kernel rounds both times that are compared."""
+    ago_s = time.clock_gettime(time.CLOCK_BOOTTIME) - kernel.start_time(os.getpid()) / os.sysconf("SC_CLK_TCK")
+    return time.time() - ago_s + _ROUNDED_S
+
+
+def _owned() -> set[int]:
+    """Descriptors that an open file object or `multiprocessing.connection.Connection` has."""
+    base: Any = getattr(sys.modules.get("multiprocessing.connection"), "_ConnectionBase", io.FileIO)
+    found = set()
+    for thing in gc.get_objects():
+        cls = type(thing)  # not `isinstance`: that asks `__class__`, which may be code of a user's proxy
+        if issubclass(cls, (io.FileIO, base)):
+            with suppress(ValueError, OSError):
+                found.add(io.FileIO.fileno(thing) if issubclass(cls, io.FileIO) else base.fileno(thing))
+    return found

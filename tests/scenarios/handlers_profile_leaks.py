@@ -73,6 +73,16 @@ async def takes_long() -> None:
     await asyncio.sleep(3600)
 
 
+def ends_without_another() -> list[str]:
+    """Pipes of this process whose other end is gone, at two looks and with no budget."""
+    from runtime.profile.machine import ProcessThings  # lazy: where it is looked at
+
+    LEDGER.register_kind("descriptor", budget=0)
+    look = ProcessThings(closed_ns=0)
+    list(look.seen())
+    return [one.key for one in look.seen() if one.signature.kind == "descriptor" and one.proof]
+
+
 def computes(number: int) -> int:
     """In a process worker."""
     return sum(range(number % 1000))

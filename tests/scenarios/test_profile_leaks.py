@@ -19,9 +19,10 @@ from runtime.host import kernel
 from runtime.profile.clean import assert_clean, left_in
 from runtime.profile.grading import LEAK, SUSPECT, Finding
 from runtime.profile.leaks import Report, survey
+from runtime.profile.ledger import LEDGER
 from tests.scenarios import handlers as handlers_base
 from tests.scenarios import handlers_profile_leaks as handlers
-from tests.scenarios.processes import kill
+from tests.scenarios.processes import OwnFamily, kill
 from tests.scenarios.test_log_progress import stopped
 from tests.scenarios.waiting import await_lines, until
 
@@ -139,6 +140,20 @@ def test_what_grows_in_a_worker_is_found(state_dir: Path) -> None:
         with pytest.raises(LeaksFound, match=r"checkout"):
             assert_clean(0.0, state_dir=state_dir)
         assert {found.kind for found in left_in(state_dir)} == {"task", "checkout"}
+
+
+def test_pipes_and_sockets_of_the_engine_are_no_leaks(state_dir: Path) -> None:
+    """Where work is done, and in the program, which has seen workers come and go."""
+    budget = LEDGER.book("descriptor").budget
+    try:
+        with Runtime(state_dir, node_types=[IO, NodeType("cpu", workers=2)]) as rt:
+            family = OwnFamily(rt)
+            kill(*family.workers[:1])
+            for name in ("cpu", "io"):
+                assert rt.options(node_type=name).submit(handlers.ends_without_another).result(PATIENCE_S) == []
+            assert handlers.ends_without_another() == []
+    finally:
+        LEDGER.book("descriptor").budget = budget
 
 
 def mixed_load(rt: Runtime, number: int, folder: Path) -> None:

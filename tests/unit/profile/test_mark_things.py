@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from runtime.profile.grading import LEAK
 from runtime.profile.kinds import CHECKOUT, SUBSCRIPTION
+from runtime.profile.leaks import Investigation
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Process
-from runtime.profile.leaks import Investigation
-from runtime.profile.grading import LEAK
 from runtime.profile.named import Named
 from runtime.profile.proof import examine
 from tests.unit.profile.garden import LOOPS, Garden, garden
