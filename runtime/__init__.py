@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from runtime.letters import DeadLetterDetails as DeadLetterDetails
     from runtime.mail.versions import upcast as upcast
     from runtime.mail.versions import versioned as versioned
+    from runtime.profiling import Profiling as Profiling
     from runtime.protection import Breaker as Breaker
     from runtime.protection import RetryBudget as RetryBudget
     from runtime.registry import Task as Task
@@ -95,6 +96,7 @@ __all__ = [
     "NodeState",
     "NodeType",
     "Priority",
+    "Profiling",
     "Progress",
     "QueryRow",
     "QueryRows",
@@ -150,6 +152,7 @@ _HOME: Final = {
     "NodeState": "actors.protocol.states",
     "NodeType": "runtime.config",
     "Priority": "runtime.config",
+    "Profiling": "runtime.profiling",
     "Progress": "runtime.views",
     "QueryRow": "runtime.sql.rows",
     "QueryRows": "runtime.sql.rows",

@@ -39,6 +39,7 @@ from runtime.host.client import EXIT_S, EngineClient, EngineStarter
 from runtime.host.scaling import OnScale
 from runtime.opening import new_client
 from runtime.profile_calls import AsyncProfileCalls
+from runtime.profiling import Profiling
 from runtime.registry import TaskRegistry
 from runtime.retention import Retention
 from runtime.scheduling import Rate, Scheduling, SchedulingStatus, Share, ask_entry, ask_policy
@@ -66,6 +67,7 @@ class AsyncRuntime(
         on_scale: OnScale | None = None,
         checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES,
         log_shards: int | None = None,
+        profiling: Profiling | None = None,
         starter: EngineStarter | None = None,
     ) -> None:
         self.config = RuntimeConfig(
@@ -79,6 +81,7 @@ class AsyncRuntime(
             on_scale,
             checkpoint_bytes,
             log_shards,
+            profiling or Profiling(),
         )
         self._tasks = tasks or TaskRegistry()
         self._starter = starter
@@ -118,6 +121,7 @@ class AsyncRuntime(
             raise
         self._dispatch = Dispatch(self._client, self.config, self._tasks)
         self._client.attach_loop(loop)
+        self._begin_profile()
         return self
 
     @property
@@ -280,8 +284,7 @@ class AsyncRuntime(
             await settled(client, client.say_stop(drain, left), left + EXIT_S)
         finally:
             client.reader.stop()
-            self._end_profile()
-            stopping = loop.run_in_executor(None, client.stop_engine)
+            stopping = loop.run_in_executor(None, self._end_profile, client.stop_engine)
             stopping.add_done_callback(lambda _: client.settle_all())  # also where this wait is cancelled
             await asyncio.shield(stopping)
 

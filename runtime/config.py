@@ -21,6 +21,7 @@ from actors.protocol.states import FailureKind
 from actors.protocol.words import is_name
 from runtime.checks import BYTES_MAX, SECONDS_MAX, is_number, is_one_of, is_range, is_whole, listed, refuse
 from runtime.host.scaling import OnScale, can_be_asked
+from runtime.profiling import Profiling
 from runtime.protection import Breaker, RetryBudget
 from runtime.retention import Retention
 from runtime.scheduling import Scheduling
@@ -246,6 +247,7 @@ class RuntimeConfig:
         checkpoint_bytes: Of log, after which the state is written to the checkpoint; None: never.
         log_shards: In how many shards the log of a new folder lies, and that of an old one must; None: in one, or as
             it is.
+        profiling: What the profiler does beyond what is always on.
 
     Raises:
         ConfigurationError: A value is out of range, a node type is given twice, or a quota names one that is not there.
@@ -261,6 +263,7 @@ class RuntimeConfig:
     on_scale: OnScale | None = None
     checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES
     log_shards: int | None = None
+    profiling: Profiling = field(default_factory=Profiling)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state_dir", str(Path(self.state_dir).absolute()))
@@ -288,6 +291,7 @@ class RuntimeConfig:
                 self.log_shards is None or is_whole(self.log_shards, 1, limits.LOG_SHARDS_MAX),
                 f"log_shards must be 1 to {limits.LOG_SHARDS_MAX}, or None",
             ),
+            (isinstance(self.profiling, Profiling), f"profiling must be a Profiling, not {self.profiling!r:.60}"),
             (can_be_asked(self.on_scale), f"on_scale must be a function, and no coroutine, not {self.on_scale!r:.60}"),
         )
 
@@ -325,4 +329,5 @@ class RuntimeConfig:
             "policy": self.scheduling.to_wire(),
             "main": main_script(),
             "face_pid": os.getpid(),
+            **({"allow_attach": True} if self.profiling.allow_attach else {}),
         }

@@ -37,6 +37,7 @@ from runtime.host.scaling import OnScale
 from runtime.opening import new_client
 from runtime.operations import Operations
 from runtime.profile_calls import ProfileCalls
+from runtime.profiling import Profiling
 from runtime.progress import show_progress
 from runtime.query_calls import QueryCalls
 from runtime.registry import TaskRegistry
@@ -71,6 +72,7 @@ class Runtime(EventCalls, Operations, ProfileCalls, QueryCalls, ScheduleCalls, S
         checkpoint_bytes: Of log, after which the state is written to the checkpoint; None: never.
         log_shards: In how many shards the log of a new folder lies, and that of an old one must; None: in one, or as
             it is. `python -m runtime reshard` changes it.
+        profiling: What the profiler does beyond what is always on: watch bounds and objectives, let py-spy attach.
         handle_sigterm: Drain on SIGTERM; the previous handler is called too, and restored on close. Main thread only.
 
     Raises:
@@ -95,6 +97,7 @@ class Runtime(EventCalls, Operations, ProfileCalls, QueryCalls, ScheduleCalls, S
         on_scale: OnScale | None = None,
         checkpoint_bytes: int | None = limits.CHECKPOINT_BYTES,
         log_shards: int | None = None,
+        profiling: Profiling | None = None,
         handle_sigterm: bool = False,
         starter: EngineStarter | None = None,
     ) -> None:
@@ -110,6 +113,7 @@ class Runtime(EventCalls, Operations, ProfileCalls, QueryCalls, ScheduleCalls, S
             on_scale,
             checkpoint_bytes,
             log_shards,
+            profiling or Profiling(),
         )
         self.config = config
         client = new_client(config, starter)
@@ -123,6 +127,7 @@ class Runtime(EventCalls, Operations, ProfileCalls, QueryCalls, ScheduleCalls, S
             raise
         self._client.attach_thread()
         self._closed = False
+        self._begin_profile()
         self._at_exit = _closer(self)
         atexit.register(self._at_exit)
 

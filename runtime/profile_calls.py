@@ -5,6 +5,7 @@ A part of both faces, in a file of its own. What it takes is loaded when it is a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ class ProfileCalls:
             self._inside = Inside(self.config.state_dir)
         return self._inside
 
+    def _begin_profile(self) -> None:
+        if (asked := self.config.profiling).watch:
+            self.profile.watch(bounds=asked.bounds, slos=asked.slos, tell=asked.tell)
+
     def _end_profile(self) -> None:
+        """After the engine has ended, so that nobody is waited for who could still answer."""
         if self._inside is not None:
             self._inside.close()
 
@@ -47,6 +53,14 @@ class AsyncProfileCalls:
             self._inside = AsyncInside(self.config.state_dir)
         return self._inside
 
-    def _end_profile(self) -> None:
-        if self._inside is not None:
-            self._inside.close()
+    def _begin_profile(self) -> None:
+        if (asked := self.config.profiling).watch:
+            self.profile.watch(bounds=asked.bounds, slos=asked.slos, tell=asked.tell)
+
+    def _end_profile(self, stop_engine: Callable[[], None]) -> None:
+        """Outside of the loop: end the engine, and then what looked at it, as in `ProfileCalls`."""
+        try:
+            stop_engine()
+        finally:
+            if self._inside is not None:
+                self._inside.close()

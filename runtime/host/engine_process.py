@@ -120,6 +120,7 @@ def _serve(config: dict[str, Any], face: Link, starter: WorkerStarter, board: in
         recovery = {**found, **_summary(report, replay.loaded_lsn), **_archive(folder, archives, owes, past)}
         fsync, main = config["durability"] == "fsync", config.get("main")
         worker_config = {"blobs": folder.blobs_path, "fsync": fsync, "node_type_names": names, "main": main}
+        worker_config |= {"allow_attach": True} if config.get("allow_attach") else {}
         _settle_memory()
         loop = uvloop.new_event_loop()
         asyncio.set_event_loop(loop)

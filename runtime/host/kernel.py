@@ -22,6 +22,8 @@ from actors.protocol.moments import NS_PER_S
 LINUX: Final = sys.platform.startswith("linux")
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_SET_PTRACER: Final = 0x59616D61
+_PR_SET_PTRACER_ANY: Final = -1
 _CLOCK_SCHED: Final = 2
 _STAT_PARENT: Final = 1
 _STAT_START: Final = 19
@@ -45,7 +47,7 @@ def _prctl(option: int, value: Any) -> bool:
     import ctypes  # lazy: 2 ms, and only spawner and workers need it
 
     try:
-        return int(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)) == 0
+        return int(ctypes.CDLL(None, use_errno=True).prctl(option, ctypes.c_ulong(value), 0, 0, 0)) == 0
     except (OSError, AttributeError):
         return False
 
@@ -60,6 +62,12 @@ def die_with_parent(parent: int) -> None:
 def adopt_orphans() -> bool:
     """Become the parent of all descendants that lose theirs. False where the kernel cannot do that."""
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def allow_attach() -> bool:
+    """Let any process of this user trace this one, where Yama leaves that to parents. False where there is no Yama to
+    ask; children do not inherit it."""
+    return _prctl(_PR_SET_PTRACER, _PR_SET_PTRACER_ANY)
 
 
 def step_back(niceness: int) -> None:
@@ -122,6 +130,16 @@ def start_time(pid: int) -> int:
         return int(psutil.Process(pid).create_time() * 1000)
     except psutil.Error:
         return 0
+
+
+def is_alive(pid: int, start: int) -> bool:
+    """Whether this very process lives, of this pid and this `start_time`; a zombie does not."""
+    if pid <= 0:
+        return False
+    if not LINUX:
+        return start_time(pid) == start
+    fields = _stat(pid)
+    return fields is not None and int(fields[_STAT_START]) == start and fields[0] not in ("Z", "X")
 
 
 def cpu_time_ns(pid: int) -> int | None:

@@ -37,7 +37,7 @@ from typing import Any, Final
 from runtime.host import kernel
 from runtime.host.channel import Channel, Message
 from runtime.host.children import Child, ChildTable
-from runtime.profile.appear import appear
+from runtime.profile.appear import appear, let_attach
 from runtime.profile.page import Page
 from runtime.profile.presence import HERE
 from runtime.profile.titles import show_title
@@ -176,7 +176,9 @@ class Spawner:
         _close(message.fds)
         if self._page is not None and not HERE.presences:
             with suppress(OSError):
-                show_title(HERE.begin(self._page, "spawner", threads=False).process)
+                presence = HERE.begin(self._page, "spawner", threads=False)
+                show_title(presence.process)
+                let_attach(presence, message.body["config"])
 
     def _take_page(self, message: Message) -> None:
         """The page of all processes comes last, with each engine; the first one is kept."""

@@ -82,7 +82,8 @@ class ProcessStarter:
 
     def _make_page(self) -> None:
         """The page of all processes that are started from here, this one included; without one they are not seen."""
-        from runtime.profile.gauges import gauge_client  # lazy: now the spawner boots, and the face has nothing to do
+        from runtime.profile.appear import let_attach  # lazy: now the spawner boots, and the face has nothing to do
+        from runtime.profile.gauges import gauge_client  # lazy: as above
         from runtime.profile.page import Page, create_page  # lazy: as above
         from runtime.profile.presence import HERE  # lazy: as above
 
@@ -91,6 +92,7 @@ class ProcessStarter:
             self._presence = HERE.begin(self._page, "face", relayed=True)
             if self.client is not None and (client := self.client()) is not None:
                 gauge_client(client)
+            let_attach(self._presence, self._config)
             HERE.beat(time.monotonic_ns())
         self._config["page"] = self._page is not None
 

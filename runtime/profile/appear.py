@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from runtime.profile.page import Page
-from runtime.profile.presence import HERE
+from runtime.host import kernel
+from runtime.profile.page import LETS_ATTACH, Page
+from runtime.profile.presence import HERE, Presence
 from runtime.profile.titles import show_title
 
 _ROLES: Final = {
@@ -25,4 +26,12 @@ def appear(page: Page, entry: str, config: Mapping[str, Any]) -> None:
     role = _ROLES.get(module, module)
     node_type = str(config.get("node_type", {}).get("name", "")) if role == "worker" else ""
     with suppress(OSError, ValueError):
-        show_title(HERE.begin(page, role, int(config.get("worker", 0)), node_type).process)
+        presence = HERE.begin(page, role, int(config.get("worker", 0)), node_type)
+        show_title(presence.process)
+        let_attach(presence, config)
+
+
+def let_attach(presence: Presence, config: Mapping[str, Any]) -> None:
+    """Where the program asked for it: let debuggers and profilers of this user attach, and say so in the page."""
+    if config.get("allow_attach") and kernel.allow_attach():
+        presence.slot.hears(LETS_ATTACH)

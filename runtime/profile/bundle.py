@@ -6,8 +6,8 @@
     await.json     the same seconds              cpu.html      the flame graph
     notes.txt      what could not be had, and why
 
-The profiles are as `Profile.to_json` writes them, so `convert` and `diff` read them. The recorded minute is taken
-first, because it passes; cpu, await and leaks are recorded at the same time. What one part cannot do the others do.
+The profiles are as `Profile.to_json` writes them, so `convert` and `diff` read them. All are recorded at the same
+time, so that it takes no longer than the longest, whoever does not answer. What one part cannot do the others do.
 
 Bounds: `BUNDLES_BYTES` for all bundles of a folder, the oldest go; at most one a trigger in `PAUSE_S`, across restarts
 of who watches, for the folders' names say when the last one was.
@@ -76,7 +76,8 @@ class Evidence:
 
     def leaks(self, state_dir: str) -> Report:
         """Grown meanwhile, or proved."""
-        return survey(state_dir, seconds=min(_LEAKS_S, self.seconds))
+        seconds = min(_LEAKS_S, self.seconds)
+        return survey(state_dir, seconds=seconds, timeout=max(_LEAKS_S, self.seconds - seconds))
 
     def page(self, profile: Profile) -> bytes:
         """The flame graph."""
@@ -182,11 +183,11 @@ class _Writer:
 
     def write(self) -> None:
         """All parts; what failed is in the notes."""
-        self._profile("flight.json", self._evidence.flight)
         cpu: list[Profile] = []
         threads = [
             threading.Thread(target=work, name="mainspring-bundle", daemon=True)
             for work in (
+                lambda: self._profile("flight.json", self._evidence.flight),
                 lambda: cpu.extend(filter(None, [self._profile("cpu.json", self._evidence.cpu)])),
                 lambda: self._profile("await.json", self._evidence.awaits),
                 self._leaks,

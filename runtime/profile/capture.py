@@ -22,13 +22,13 @@ from importlib import import_module
 from typing import Any, Final
 
 from actors.protocol.errors import CallerError
+from runtime.host.kernel import is_alive
 from runtime.profile.control import Answers, ask
 from runtime.profile.find import state_dir_of
 from runtime.profile.graph import Graph
 from runtime.profile.live import PATIENCE_S, dump
 from runtime.profile.model import AWAIT, COUNT, CPU, NANOSECONDS, Process, Profile, Sample
 from runtime.profile.others import OtherProcesses
-from runtime.profile.page import is_alive
 from runtime.profile.snapshot import merged as merged_stacks
 
 HZ: Final = 99.0

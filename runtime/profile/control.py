@@ -27,6 +27,7 @@ import orjson
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
 from runtime.host.folder_board import block_of_process
+from runtime.host.kernel import is_alive
 from runtime.profile.model import Process
 from runtime.profile.page import (
     DONE,
@@ -39,7 +40,6 @@ from runtime.profile.page import (
     PageReader,
     ProcessRow,
     RequestRow,
-    is_alive,
 )
 from runtime.profile.presence import AGAIN_MOST_S, AGAIN_S, ANSWERS, C_SIGNAL, FOLDER, HERE, SIGNAL, Request
 from runtime.storage.folder import StateFolder

@@ -31,13 +31,13 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
+from runtime.host.kernel import is_alive
 from runtime.profile import origins
 from runtime.profile.grading import Signature
 from runtime.profile.kinds import BOOKS, DESTROYED, GENERATOR, TASK, UNAWAITED, UNREAD
 from runtime.profile.ledger import KIND_BITS, LEDGER, Book, Entry, Gauge, frame_at
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.named import Named
-from runtime.profile.page import is_alive
 from runtime.profile.pins import Evidence, evidence_now
 from runtime.profile.snapshot import all_tasks, await_chain
 

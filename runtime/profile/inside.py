@@ -4,6 +4,7 @@
     rt.profile.write(profile, "cpu.html")
     for one in rt.profile.leaks().findings: ...
     server = rt.profile.serve("127.0.0.1:6060")     Go's URLs, until the runtime is closed
+    rt.profile.watch(tell=print)                    bounds and objectives, until the runtime is closed
 
 The same as the functions of `runtime.profile.capture`, without saying which folder; what they take and raise stands
 there. In an event loop they are done by a thread, and who is cancelled ends the capture.
@@ -12,11 +13,14 @@ there. In an event loop they are done by a thread, and who is cancelled ends the
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.profile import capture
 from runtime.profile.graph import Graph
@@ -24,15 +28,19 @@ from runtime.profile.model import Profile
 from runtime.profile.processes import Looked, looked
 from runtime.profile.web import ProfileServer
 
+if TYPE_CHECKING:
+    from runtime.profile.bounds import Breach
+    from runtime.profile.watch import Watching
+
 T = TypeVar("T")
 
 
 class _Servers:
-    """Both faces: the folder, and the servers that end with the runtime."""
+    """Both faces: the folder, and what ends with the runtime: servers and watches."""
 
     def __init__(self, state_dir: str) -> None:
         self.state_dir = state_dir
-        self._servers: list[ProfileServer] = []
+        self._open: list[ProfileServer | Watching] = []
 
     def serve(self, listen: str = "127.0.0.1:0", token: str | None = None) -> ProfileServer:
         """Serve Go's URLs over HTTP, until the runtime is closed; see `runtime.profile.web`.
@@ -48,13 +56,33 @@ class _Servers:
             CallerError: The address is not of this machine alone. EnvironmentFault: it cannot be listened on.
         """
         server = ProfileServer(self.state_dir, listen, token)
-        self._servers.append(server)
+        self._open.append(server)
         return server
 
+    def watch(self, *, tell: Callable[[Breach], Any] | None = None, **asked: Any) -> Watching:
+        """Watch this runtime in a thread, until it is closed; see `runtime.profile.watch`.
+
+        Args:
+            tell: Called with each breach, after its evidence is saved. None: the logger "mainspring" is, as a warning.
+            asked: `bounds`, `slos`, `save` and so on, of `runtime.profile.watch.watch`.
+
+        Returns:
+            The watch: `breaches` so far, `close()`.
+        """
+        from runtime.profile.watch import Watching  # lazy: few programs watch
+
+        watching = Watching(self.state_dir, tell=log_breach if tell is None else self._told(tell), **asked)
+        self._open.append(watching)
+        return watching.start()
+
+    @staticmethod
+    def _told(tell: Callable[[Breach], Any]) -> Callable[[Breach], Any]:
+        return tell
+
     def close(self) -> None:
-        """End the servers; done when the runtime is closed."""
-        while self._servers:
-            self._servers.pop().close()
+        """End servers and watches; done when the runtime is closed."""
+        while self._open:
+            self._open.pop().close()
 
     @staticmethod
     def write(profile: Profile, path: str | os.PathLike[str], fmt: str = "", *, by: Sequence[str] = ()) -> None:
@@ -125,7 +153,25 @@ class Inside(_Servers):
 
 
 class AsyncInside(_Servers):
-    """For callers in an event loop."""
+    """For callers in an event loop. What `watch` is given to tell is called there, and may be a coroutine function."""
+
+    @staticmethod
+    def _told(tell: Callable[[Breach], Any]) -> Callable[[Breach], Any]:
+        loop = asyncio.get_running_loop()
+        going = set[asyncio.Future[Any]]()
+
+        def call(breach: Breach) -> None:
+            found = tell(breach)
+            if inspect.isawaitable(found):
+                task = asyncio.ensure_future(found)
+                going.add(task)
+                task.add_done_callback(going.discard)
+
+        def told(breach: Breach) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(call, breach)
+
+        return told
 
     async def cpu(
         self,
@@ -174,6 +220,11 @@ class AsyncInside(_Servers):
     async def processes(self) -> list[Looked]:
         """Processes as they are now; see `runtime.profile.processes`."""
         return await asyncio.to_thread(looked, self.state_dir)
+
+
+def log_breach(breach: Breach) -> None:
+    """What a watch does that nobody told what to do."""
+    logging.getLogger("mainspring").warning("%s", breach)
 
 
 async def _stoppable(record: Callable[[Callable[[], bool]], T]) -> T:

@@ -19,12 +19,6 @@ A connection that waits in a pool is closed by its server now and then, and the 
 in CLOSE_WAIT are none of interest, nor a few pipes that a program has not come to yet. How many are is the budget of
 "descriptor" (`LEDGER.register_kind`), 16 by itself.
 
-A pipe without another end is also what every child leaves that has ended and whose output nobody has read to its end
-yet: a program that started fifty of them, and takes one after the other, has leaked nothing. So three sorts of pipes
-prove nothing, however many there are: what a living file object or `Connection` has, which may still close it (how they
-grow is graded all the same); what is passed on at `exec`, as standard streams are; and what was there before this
-process was, as forks inherit it. The engine's own pipes have their other ends in this process, or in one that ends it.
-
 Concurrency: any thread; one at a time for each `ProcessThings`.
 Known limits: without a /proc only threads are seen. Of a descriptor nobody knows since when it is open: its time counts
 from the first look.
@@ -32,12 +26,9 @@ from the first look.
 
 from __future__ import annotations
 
-import fcntl
 import gc
-import io
 import os
 import re
-import select
 import sys
 import threading
 import time
@@ -53,6 +44,7 @@ from runtime.profile.kinds import DESCRIPTOR, EXECUTOR, PROCESS, SEGMENT, THREAD
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.origins import ORIGINS, executor_of, fd_of, origin_of
+from runtime.profile.pipes import lone_pipes
 from runtime.profile.presence import places_of
 from runtime.profile.sites import frame_at
 
@@ -64,7 +56,6 @@ CLOSED_NS: Final = 3_000_000_000
 """So long both ends of something may take to close it, one after the other, in a loop that is held up."""
 CLOSED_BUDGET: Final = 16
 """Connections that the other side closed and a pool may still have: clients keep 10 to 20 by themselves."""
-_ROUNDED_S: Final = 0.02
 _NUMBERS: Final = re.compile(r"\d+")
 _POOL_FILES: Final = ("/threading.py", "/concurrent/futures/thread.py")
 
@@ -218,13 +209,7 @@ def _descriptors() -> Iterator[Thing]:
     budget = CLOSED_BUDGET if asked is None else asked
     if len(inodes & closed.keys()) <= budget:
         closed = {}
-    alone = {number for number, leads in opened if leads.startswith("pipe:") and _has_no_other_end(number)}
-    nobodys = set[int]()
-    if len(alone) > budget:
-        began_s = _began_s()
-        nobodys = {number for number in alone if not _is_inherited(number, began_s)}
-        nobodys = nobodys - _owned() if len(nobodys) > budget else nobodys
-        nobodys = nobodys if len(nobodys) > budget else set()
+    alone = lone_pipes(opened, budget)
     blocks = set[int]()
     connections = {fd_of(transport): one for transport, one in ORIGINS.open_connections()}
     for number, leads in opened:
@@ -247,8 +232,7 @@ def _descriptors() -> Iterator[Thing]:
             suspicion = f"the other side closed it ({peer}), and it is still open here"
         elif number in alone:
             wait = (Frame("no other end"),)
-            if number in nobodys:
-                suspicion = "nobody has the other end of this pipe any more, and no file object has this one"
+            suspicion = alone[number]
         named = f"{number} -> {leads}"
         connection = connections.get(number) if sort == "socket" else None
         if connection is not None:
@@ -284,41 +268,4 @@ def _closed_by_peer() -> dict[str, str]:
                 fields = line.split()
                 if fields[3] == _CLOSE_WAIT:
                     found[fields[9]] = fields[2]
-    return found
-
-
-def _has_no_other_end(number: int) -> bool:
-    """Whether a pipe has only this end, and nothing is left in it to be read."""
-    poll = select.poll()
-    poll.register(number, select.POLLIN)
-    for _, events in poll.poll(0):
-        return bool(events & (select.POLLHUP | select.POLLERR)) and not events & select.POLLIN
-    return False
-
-
-def _is_inherited(number: int, began_s: float) -> bool:
-    """Whether a pipe is, or may be, another program's affair. What Python opens is closed on `exec`, so what is not was
-    meant to be handed on; and who has read and written nothing since this process began was there before."""
-    with suppress(OSError):
-        status = os.fstat(number)
-        used_s = max(status.st_atime, status.st_mtime, status.st_ctime)
-        return not fcntl.fcntl(number, fcntl.F_GETFD) & fcntl.FD_CLOEXEC or used_s <= began_s
-    return True
-
-
-def _began_s() -> float:
-    """When this process began, on the wall clock, to 20 ms: the kernel rounds both times that are compared."""
-    ago_s = time.clock_gettime(time.CLOCK_BOOTTIME) - kernel.start_time(os.getpid()) / os.sysconf("SC_CLK_TCK")
-    return time.time() - ago_s + _ROUNDED_S
-
-
-def _owned() -> set[int]:
-    """Descriptors that an open file object or `multiprocessing.connection.Connection` has."""
-    base: Any = getattr(sys.modules.get("multiprocessing.connection"), "_ConnectionBase", io.FileIO)
-    found = set()
-    for thing in gc.get_objects():
-        cls = type(thing)  # not `isinstance`: that asks `__class__`, which may be code of a user's proxy
-        if issubclass(cls, (io.FileIO, base)):
-            with suppress(ValueError, OSError):
-                found.add(io.FileIO.fileno(thing) if issubclass(cls, io.FileIO) else base.fileno(thing))
     return found

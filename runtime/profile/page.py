@@ -35,7 +35,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from xxhash import xxh3_64_intdigest
 
-from runtime.host import kernel
+from runtime.host.kernel import is_alive
 from runtime.mail.blocks import create_block
 from runtime.profile.kinds import KINDS_MAX, NAMES
 from runtime.profile.ledger import LEDGER, Count
@@ -58,14 +58,15 @@ BLOCK_BYTES: Final = _SLOTS_BYTE + SLOTS * _SLOT_BYTES
 """Four megabytes, of which only what is used takes memory: a page for each process."""
 
 _MARK, _REQUEST_NO, _USED = range(3)
-PID, START, NUMBER, BEGUN, BEAT, SELF_CPU, HEARS, HANG_FD, BOOKS = range(9)
+PID, START, NUMBER, BEGUN, BEAT, SELF_CPU, HEARS, HANG_FD, BOOKS, LAG = range(10)
 """Words of a slot: who it is; since when (monotonic ns) it has it; when it last wrote; CPU time (ns) that the profiler
-itself took; what it answers to; descriptor, plus 1, of what the C handler writes; number of the latest books."""
+itself took; what it answers to; descriptor, plus 1, of what the C handler writes; number of the latest books; lag."""
 _ACKS: Final = 16
 HEARS_PYTHON: Final = 1
 HEARS_C: Final = 2
 HEARS_RELAY: Final = 4
-"""What a process answers to: a handler in Python, one in C, and the spawner, which passes the word on."""
+LETS_ATTACH: Final = 8
+"""What a process answers to: a handler in Python, one in C, the spawner, which passes the word on; and debuggers."""
 SEEN: Final = 1
 DONE: Final = 2
 FAILED: Final = 3
@@ -100,6 +101,7 @@ class ProcessRow(NamedTuple):
         hears: `HEARS_PYTHON`, `HEARS_C` and `HEARS_RELAY`, as they are.
         hang_fd: Its descriptor of what the C handler writes; -1: none.
         acks: By request: (number, SEEN, DONE or FAILED).
+        lag_ns: How late its event loop is, see `lag`; 0: nobody looks, or there is none.
     """
 
     process: Process
@@ -111,6 +113,7 @@ class ProcessRow(NamedTuple):
     hears: int
     hang_fd: int
     acks: tuple[tuple[int, int], ...]
+    lag_ns: int = 0
 
 
 class RequestRow(NamedTuple):
@@ -182,7 +185,8 @@ class Page:
         )
         acks = tuple((int(word) >> 2, int(word) & 3) for word in words[at + _ACKS : at + _ACKS + REQUESTS])
         begun, beat, cost, hears, hang = (int(words[at + field]) for field in (BEGUN, BEAT, SELF_CPU, HEARS, HANG_FD))
-        return ProcessRow(process, slot, self._books(slot), begun, beat, cost, hears, hang - 1, acks)
+        lag = int(words[at + LAG])
+        return ProcessRow(process, slot, self._books(slot), begun, beat, cost, hears, hang - 1, acks, lag)
 
     def take_slot(self, process: Process, hears: int = 0, hang_fd: int = -1) -> PageSlot | None:
         """A slot for this process; None where there is no room, or somebody who was stopped holds the lock.
@@ -377,6 +381,14 @@ class PageSlot:
         """The profiler itself took this much."""
         self.page.words[self._at + SELF_CPU] += cpu_ns
 
+    def hears(self, more: int) -> None:
+        """It answers to this, too."""
+        self.page.words[self._at + HEARS] |= more
+
+    def show_lag(self, late_ns: int) -> None:
+        """So late is its event loop."""
+        self.page.words[self._at + LAG] = late_ns
+
     def release(self) -> None:
         """Nobody shall ask this process any more."""
         with suppress(ValueError, IndexError):  # the page is closed
@@ -384,17 +396,3 @@ class PageSlot:
             if words[self._at + PID] == self.process.pid:
                 words[self._at + HEARS] = 0
                 words[self._at + PID] = 0
-
-
-def is_alive(pid: int, start_time: int) -> bool:
-    """Whether this very process lives; a zombie does not."""
-    if pid <= 0:
-        return False
-    if not kernel.LINUX:
-        return kernel.start_time(pid) == start_time
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return False
-    return int(fields[19]) == start_time and fields[0] not in (b"Z", b"X")

@@ -77,6 +77,8 @@ ANSWERS: Final = {
     "held": "runtime.profile.holdings:answer",
     "tree": "runtime.profile.graph_here:answer",
     "pools": "runtime.host.lenders:answer",
+    "lag": "runtime.profile.lag:answer",
+    "memory": "runtime.profile.memory:answer",
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
 to say has been put already."""

@@ -52,9 +52,18 @@ class LoopLag:
     def __init__(self) -> None:
         self._lags: deque[int] = deque(maxlen=LAGS_MAX)
 
-    def add(self, late_ns: int) -> None:
-        """One of them."""
+    def add(self, late_ns: int, every_ns: int = 0) -> None:
+        """One of them.
+
+        Args:
+            late_ns: By so much.
+            every_ns: How often they come; what this one held up would have come late as well, each by less. 0: it
+                stands for itself.
+        """
         self._lags.append(max(late_ns, 0))
+        for _ in range(min(late_ns // every_ns, LAGS_MAX) if every_ns and late_ns > every_ns else 0):
+            late_ns -= every_ns
+            self._lags.append(late_ns)
 
     def quantile_ns(self, part: float) -> int:
         """Of the last ones; 0 where there are none."""

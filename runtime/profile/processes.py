@@ -20,6 +20,7 @@ from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.profile.control import ask, page_of_folder
 from runtime.profile.ledger import Count
 from runtime.profile.model import Process
+from runtime.profile.page import LETS_ATTACH
 
 _TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -102,8 +103,8 @@ def looked(state_dir: str | os.PathLike[str], *, fresh: bool = True) -> list[Loo
         kernel_row = kernel_facts(row.process.pid)
         facts = (kernel_row["cpu_ns"], kernel_row["wait_ns"], kernel_row["rss_bytes"], kernel_row["threads"])
         state = str(kernel_row["state"])
-        times = (now_ns, row.begun_ns, row.beat_ns)
-        found.append(Looked(row.process, row.counts, *times, *facts, row.self_cpu_ns, state, bool(row.hears)))
+        times, answers = (now_ns, row.begun_ns, row.beat_ns), bool(row.hears & ~LETS_ATTACH)
+        found.append(Looked(row.process, row.counts, *times, *facts, row.self_cpu_ns, state, answers))
     return sorted(found, key=order)
 
 

@@ -35,11 +35,11 @@ from runtime.profile.apart import Apart, child_of, room_for_child
 from runtime.profile.kin import chain_of, code_of, stack_of, waiter_of
 from runtime.profile.mark import Mark, Marked, Ring
 from runtime.profile.model import Frame
+from runtime.profile.one_proof import one_at_a_time
 from runtime.profile.pins import Pinned, evidence_now, pins_now
 from runtime.profile.presence import Request
 from runtime.profile.roots import Roots, snapshot, tasks_there
 from runtime.profile.support import lacking
-from runtime.profile.turns import one_at_a_time
 
 LEAK: Final = "leak"
 SUSPECT: Final = "suspect"

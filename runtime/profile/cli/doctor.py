@@ -25,9 +25,10 @@ from runtime.cli.report import align, duration_text
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import state_of
 from runtime.profile.cli.stacks import as_json
-from runtime.profile.control import ask
+from runtime.profile.control import ask, page_of_folder
 from runtime.profile.ledger import Ledger
 from runtime.profile.model import Process
+from runtime.profile.page import LETS_ATTACH
 from runtime.profile.presence import C_SIGNAL, SIGNAL
 from runtime.profile.processes import looked
 from runtime.profile.snapshot import snapshot
@@ -35,12 +36,13 @@ from runtime.profile.snapshot import snapshot
 GOOD: Final = "ok"
 LESS: Final = "less"
 """Works, with a part missing, which is said."""
+YAMA: Final = "/proc/sys/kernel/yama/ptrace_scope"
 _PAIRS: Final = 20_000
 _TICKS: Final = 20
 _TICK_S: Final = 0.005
 _YAMA: Final = {
     "0": (GOOD, "any process of this user"),
-    "1": (LESS, "only children; run py-spy as root, or as the parent"),
+    "1": (LESS, "only children; run py-spy as root, or as the parent, or use Profiling(allow_attach=True)"),
     "2": (LESS, "administrators only"),
     "3": (LESS, "nobody"),
 }
@@ -177,7 +179,7 @@ def private_attributes() -> dict[str, bool]:
 
 def outside() -> Iterator[Fact]:
     """What py-spy and perf would be permitted."""
-    scope = _read("/proc/sys/kernel/yama/ptrace_scope")
+    scope = _read(YAMA)
     verdict, text = _YAMA.get(scope, (GOOD, "no Yama: as users are told apart"))
     if _has_capability(_CAP_SYS_PTRACE):
         verdict, text = GOOD, "this user may (CAP_SYS_PTRACE)"
@@ -248,6 +250,20 @@ def best(call: Callable[[], Any], tries: int = 5) -> int:
     return min(found)
 
 
+def _attachable(state: str) -> Fact:
+    """Whether `Profiling(allow_attach=True)` is in force."""
+    page = page_of_folder(state)
+    rows = [] if page is None else page.processes()
+    if page is not None:
+        page.close()
+    count = sum(bool(row.hears & LETS_ATTACH) for row in rows)
+    if count:
+        return Fact("allow_attach", GOOD, f"{count} of {len(rows)} processes let any process of this user attach")
+    if not os.path.exists(YAMA):
+        return Fact("allow_attach", GOOD, "there is no Yama here (prctl says EINVAL), and nothing to be allowed")
+    return Fact("allow_attach", GOOD, "not asked for: Profiling(allow_attach=True) lets py-spy of this user attach")
+
+
 def of_folder(state: str) -> Iterator[Fact]:
     """Whether the processes of a folder answer, and what the profiler took there."""
     begun_ns = time.monotonic_ns()
@@ -257,6 +273,7 @@ def of_folder(state: str) -> Iterator[Fact]:
     text = f"{len(answers.rows)} of {state} answered in {duration_text(took_ns)}"
     text += f"; not: {', '.join(process.title for process in silent)}" if silent else ""
     yield Fact("processes", LESS if silent else GOOD, text)
+    yield _attachable(state)
     rows = looked(state, fresh=False)
     cpu_ns, self_ns = sum(row.cpu_ns for row in rows), sum(row.self_ns for row in rows)
     ratio = self_ns / cpu_ns if cpu_ns else 0.0

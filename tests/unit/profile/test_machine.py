@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from runtime.host import kernel
-from runtime.profile import machine
+from runtime.profile import pipes
 from runtime.profile.detectors import Seen
 from runtime.profile.ledger import LEDGER
 from runtime.profile.machine import ProcessThings, known_things
@@ -26,13 +26,13 @@ PATIENCE_S = 60
 @pytest.fixture
 def things(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessThings]:
     """Looks with no budget at what came since; this process began long ago, whatever it did just now."""
-    monkeypatch.setattr(machine, "_began_s", lambda: 0.0)
+    monkeypatch.setattr(pipes, "_began_s", lambda: 0.0)
     LEDGER.register_kind("descriptor", budget=0)
     yield ProcessThings(HERE, known=known_things(), closed_ns=0)
     LEDGER.forked()
 
 
-def pipes(things: ProcessThings) -> list[Seen]:
+def lone(things: ProcessThings) -> list[Seen]:
     """Pipes without another end, at a second look."""
     list(things.seen())
     return [one for one in things.seen() if one.signature.wait and one.signature.wait[-1].name == "no other end"]
@@ -40,7 +40,7 @@ def pipes(things: ProcessThings) -> list[Seen]:
 
 def proved(things: ProcessThings) -> list[int]:
     """Descriptors that are proved leaks, at a second look."""
-    return [int(one.key.partition(" ")[0]) for one in pipes(things) if one.proof]
+    return [int(one.key.partition(" ")[0]) for one in lone(things) if one.proof]
 
 
 @pytest.mark.parametrize("kept", [0, 1], ids=["read", "write"])
@@ -87,7 +87,7 @@ def test_what_is_left_to_be_read_is_no_leak(things: ProcessThings) -> None:
     read, write = os.pipe()
     os.write(write, b"last words")
     os.close(write)
-    assert pipes(things) == []
+    assert lone(things) == []
     os.read(read, 100)
     assert proved(things) == [read]
     os.close(read)
@@ -98,7 +98,7 @@ def test_an_end_that_somebody_else_has_is_no_leak(things: ProcessThings) -> None
     read, write = os.pipe()
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=write)
     os.close(write)
-    assert pipes(things) == []
+    assert lone(things) == []
     child.communicate(timeout=PATIENCE_S)
     assert proved(things) == [read]
     os.close(read)
@@ -109,7 +109,7 @@ def test_children_that_ended_and_were_not_read_yet_are_no_leak(things: ProcessTh
     children = [subprocess.Popen(["true"], stdout=subprocess.PIPE) for _ in range(3)]
     for child in children:
         child.wait(PATIENCE_S)
-    assert len(pipes(things)) == 3
+    assert len(lone(things)) == 3
     assert proved(things) == []
     for child in children:
         child.communicate()
@@ -118,7 +118,7 @@ def test_children_that_ended_and_were_not_read_yet_are_no_leak(things: ProcessTh
 def test_a_connection_whose_peer_closed_is_no_leak(things: ProcessThings) -> None:
     ours, theirs = multiprocessing.connection.Pipe(duplex=False)
     theirs.close()
-    assert len(pipes(things)) == 1
+    assert len(lone(things)) == 1
     assert proved(things) == []
     ours.close()
 
@@ -128,7 +128,7 @@ def test_standard_streams_are_whose_they_are(things: ProcessThings) -> None:
     read, write = os.pipe()
     os.close(write)
     os.set_inheritable(read, True)
-    assert len(pipes(things)) == 1
+    assert len(lone(things)) == 1
     assert proved(things) == []
     os.close(read)
 
@@ -147,12 +147,12 @@ def test_what_a_fork_inherits_is_its_parents(things: ProcessThings, monkeypatch:
             poll.register(read, 0)  # until the parent has closed its end, too
             assert poll.poll(PATIENCE_S * 1000)
             look = ProcessThings(HERE, closed_ns=0)
-            found = [one for one in pipes(look) if one.key.startswith(f"{read} -> ")]
+            found = [one for one in lone(look) if one.key.startswith(f"{read} -> ")]
             status = 0 if len(found) == 1 and not found[0].proof else 2
         finally:
             os._exit(status)
     os.close(write)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    monkeypatch.setattr(machine, "_began_s", lambda: 0.0)
+    monkeypatch.setattr(pipes, "_began_s", lambda: 0.0)
     assert proved(things) == [read], "here it was made"
     os.close(read)

@@ -9,10 +9,11 @@ from contextlib import suppress
 import pytest
 
 from runtime.host import kernel
+from runtime.host.kernel import is_alive
 from runtime.profile import page as pages
 from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Process
-from runtime.profile.page import DONE, OPTIONS_BYTES_MAX, REQUESTS, Page, create_page, is_alive
+from runtime.profile.page import DONE, OPTIONS_BYTES_MAX, REQUESTS, Page, create_page
 
 pytestmark = pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from runtime.profile.burn import Slo, SloMeter
+from runtime.profile.control import Answers
+from runtime.profile.lag import Block
 from runtime.profile.ledger import Count
 from runtime.profile.model import CPU, Frame, Process, Profile, Sample
 from runtime.profile.page import PageReader, ProcessRow
@@ -36,7 +39,7 @@ class Rows:
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
-    monkeypatch.setattr("runtime.profile.watch.resident_bytes", lambda pid: 100 * MIB)
+    monkeypatch.setattr("runtime.profile.bounds.resident_bytes", lambda pid: 100 * MIB)
     return Rows()
 
 
@@ -87,7 +90,7 @@ def test_memory_that_grows_is_told(rows: Rows, monkeypatch: pytest.MonkeyPatch) 
     watch = Watch("state", bounds=Bounds(rss_per_min=50 * MIB))
     found = []
     for second in range(0, 120, 10):
-        monkeypatch.setattr("runtime.profile.watch.resident_bytes", lambda pid, at=second: (100 + at) * MIB)
+        monkeypatch.setattr("runtime.profile.bounds.resident_bytes", lambda pid, at=second: (100 + at) * MIB)
         rows.show()
         found += look(watch, rows, second)
     assert [one.text for one in found] == ["memory grows by 60 MiB a minute"]
@@ -141,12 +144,88 @@ def test_what_is_healthy_is_kept_while_nothing_is_wrong(rows: Rows) -> None:
     evidence: Any = type("Evidence", (), {"flight": staticmethod(lambda folder: profile_of("work"))})()
     watch = Watch("state", bounds=Bounds(ceilings={"task": 10}), bundles=bundles, evidence=evidence)
     rows.show(task=(1, 0))
-    for second in (0, 1, 700):
+    for second in (0, 1, 61, 600, 700):
         look(watch, rows, second)
         watch.keep_healthy((1000 + second) * S)
     assert [one.total().value for one in kept] == [S, 2 * S]
-    assert kept[1].duration_ns == 2 * S
+    assert kept[1].duration_ns == 2 * S, "a minute after the beginning, and ten minutes later"
     rows.show(task=(11, 0))
     look(watch, rows, 1400)
     watch.keep_healthy(2400 * S)
     assert len(kept) == 2
+
+
+def test_what_happened_once_is_no_illness(rows: Rows) -> None:
+    """A call that lacked an await is told, and what the program looks like is kept all the same."""
+    kept: list[Profile] = []
+    bundles: Any = type("Kept", (), {"keep_healthy": staticmethod(kept.append)})()
+    evidence: Any = type("Evidence", (), {"flight": staticmethod(lambda folder: profile_of("work"))})()
+    watch = Watch("state", bundles=bundles, evidence=evidence)
+    rows.show(unawaited=(2, 0))
+    for second in (0, 61):
+        look(watch, rows, second)
+        watch.keep_healthy((1000 + second) * S)
+    assert len(kept) == 1
+
+
+def test_a_loop_that_comes_late_is_told(rows: Rows) -> None:
+    watch = Watch("state", bounds=Bounds(lag=0.2))
+    rows.show()
+    rows.rows[0] = rows.rows[0]._replace(lag_ns=S // 10)
+    assert look(watch, rows, 0) == []
+    rows.rows[0] = rows.rows[0]._replace(lag_ns=S)
+    (breach,) = look(watch, rows, 1)
+    assert (breach.trigger, breach.rule, breach.value, breach.bound) == ("lag-loop-worker-http", "lag", 1.0, 0.2)
+    assert look(watch, rows, 2) == []
+
+
+def test_a_slope_of_ones_own_needs_no_age(rows: Rows) -> None:
+    """It may become so many more in a minute; heads that are taken do not matter then."""
+    watch = Watch("state", bounds=Bounds(slope_per_min={"message": 30.0, "lease": 90.0}))
+    found = []
+    for second in range(0, 120, 10):
+        rows.show(message=(10 + second, (900 + second) * S), lease=(10 + second, (900 + second) * S))
+        found += look(watch, rows, second)
+    assert [(one.trigger, one.bound) for one in found] == [("slope-message-worker-http", 30.0)]
+
+
+def test_too_much_memory_is_told(rows: Rows) -> None:
+    watch = Watch("state", bounds=Bounds(rss_bytes=99 * MIB))
+    rows.show()
+    assert [one.text for one in look(watch, rows, 0)] == ["100 MiB of memory, of 99"]
+
+
+def test_who_does_not_answer_is_told_after_a_while(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = [WORKER]
+
+    def ask(state_dir: str, what: str, **asked: Any) -> Answers:
+        return Answers([], list(missing), [])
+
+    monkeypatch.setattr("runtime.profile.watch.ask", ask)
+    watch = Watch("state", bounds=Bounds(silence=25.0))
+    rows.show()
+    found = []
+    for second in range(60):
+        watch.ask_all((1000 + second) * S)
+        found += look(watch, rows, second)
+    assert [(one.trigger, one.value) for one in found] == [("silence-worker-http", 25.0)]
+    missing.clear()
+    watch.ask_all(1070 * S)
+    assert look(watch, rows, 70) == []
+    assert watch._silent == {}
+
+
+def test_who_holds_up_the_loop_is_said(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = (Frame("run", "a.py", 1), Frame("parse", "b.py", 7))
+    block = Block(1, 3 * S, stack, "task", (("workflow", "orders"),))
+    small = Block(1, S, (), "", ())
+    content = orjson.dumps([small.as_json(), block.as_json()])
+    monkeypatch.setattr("runtime.profile.watch.ask", lambda *_, **__: Answers([(WORKER, content)], [], []))
+    watch = Watch("state", bounds=Bounds(lag=0.2))
+    rows.show()
+    rows.rows[0] = rows.rows[0]._replace(lag_ns=S)
+    (breach,) = look(watch, rows, 0)
+    breach = watch.explain(breach)
+    assert breach.stack == stack
+    assert breach.labels == (("workflow", "orders"),)
+    assert breach.text.endswith("held up for 3 s by parse")

@@ -13,6 +13,7 @@ import pytest
 from runtime import Batch, Breaker, NodeType, Rate, Retry, RetryBudget, Runtime, Scheduling, Share
 from runtime.config import RuntimeConfig
 from runtime.errors import ConfigurationError
+from runtime.profiling import Profiling
 from runtime.registry import TaskOptions, TaskRegistry
 from runtime.retention import Retention
 from runtime.testing import inline_runtime
@@ -23,6 +24,7 @@ STRANGE: list[Any] = ["x", "", "\ud800", -1, True, [1], {5: 5}, math.nan, -math.
 NUMBERS: list[Any] = [*STRANGE, math.inf]
 FRACTIONS: list[Any] = [value for value in NUMBERS if value != 10**40]
 NAMES: list[Any] = [value for value in STRANGE if value != "x"]
+BOOLEANS: list[Any] = [value for value in STRANGE if value is not True]
 COUNTS: list[Any] = [*NUMBERS, 0, 1.5]
 
 WRONG: dict[Callable[..., Any], dict[str, list[Any]]] = {
@@ -119,6 +121,14 @@ WRONG: dict[Callable[..., Any], dict[str, list[Any]]] = {
         "missing_handler": STRANGE,
         "scheduling": [*STRANGE, None, {}],
         "on_scale": STRANGE,
+        "profiling": [*STRANGE, None, {}],
+    },
+    Profiling: {
+        "watch": BOOLEANS,
+        "bounds": STRANGE,
+        "slos": [*STRANGE, [5]],
+        "tell": STRANGE,
+        "allow_attach": BOOLEANS,
     },
 }  # fmt: skip
 FIRST: dict[Callable[..., Any], dict[str, Any]] = {

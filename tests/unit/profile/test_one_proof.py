@@ -15,21 +15,21 @@ from pathlib import Path
 import pytest
 
 from runtime.host import kernel
-from runtime.profile import turns
+from runtime.profile import one_proof
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 60.0
 ROOT = Path(__file__).parents[3]
 Taken = Callable[[], Callable[[], None] | None]
-WAYS: dict[str, Taken] = {"lock": turns._locked} | ({"name": turns._bound} if kernel.LINUX else {})
+WAYS: dict[str, Taken] = {"lock": one_proof._locked} | ({"name": one_proof._bound} if kernel.LINUX else {})
 
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """Each way to take a turn; its own turns here, beside those of proofs that go on elsewhere on this machine."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(turns, "NAME", f"mainspring-test-{os.getpid()}")
-    monkeypatch.setattr(turns, "taken", WAYS[request.param])
+    monkeypatch.setattr(one_proof, "NAME", f"mainspring-test-{os.getpid()}")
+    monkeypatch.setattr(one_proof, "taken", WAYS[request.param])
     yield request.param
     assert not list(tmp_path.iterdir())
 
@@ -38,9 +38,9 @@ def holder(way: str, then: str) -> subprocess.Popen[str]:
     """Another process that has the turn, and then does this."""
     code = f"""
 import os, sys, tempfile
-from runtime.profile import turns
-tempfile.tempdir, turns.NAME = {tempfile.tempdir!r}, {turns.NAME!r}
-give_back = turns.{WAYS[way].__name__}()
+from runtime.profile import one_proof
+tempfile.tempdir, one_proof.NAME = {tempfile.tempdir!r}, {one_proof.NAME!r}
+give_back = one_proof.{WAYS[way].__name__}()
 assert give_back is not None
 {then}
 """
@@ -55,10 +55,10 @@ def end(process: subprocess.Popen[str]) -> None:
 
 def test_a_second_one_waits_for_the_first(way: str) -> None:
     turns_taken: list[str] = []
-    with turns.one_at_a_time(0.0):
-        with pytest.raises(TimeoutError, match="another proof of this process"), turns.one_at_a_time(0.0):
+    with one_proof.one_at_a_time(0.0):
+        with pytest.raises(TimeoutError, match="another proof of this process"), one_proof.one_at_a_time(0.0):
             turns_taken.append("never")
-        assert turns.taken() is None
+        assert one_proof.taken() is None
         other = threading.Thread(target=lambda: _one(turns_taken))
         other.start()
         turns_taken.append("first")
@@ -67,7 +67,7 @@ def test_a_second_one_waits_for_the_first(way: str) -> None:
 
 
 def _one(turns_taken: list[str]) -> None:
-    with turns.one_at_a_time(time.monotonic() + PATIENCE_S):
+    with one_proof.one_at_a_time(time.monotonic() + PATIENCE_S):
         turns_taken.append("second")
 
 
@@ -75,11 +75,11 @@ def test_a_process_that_was_killed_holds_up_nobody(way: str) -> None:
     other = holder(way, "print('mine', flush=True); sys.stdin.read()")
     assert other.stdout is not None
     assert other.stdout.readline() == "mine\n"
-    with pytest.raises(TimeoutError, match="other processes of this host"), turns.one_at_a_time(0.0):
+    with pytest.raises(TimeoutError, match="other processes of this host"), one_proof.one_at_a_time(0.0):
         pass
     other.send_signal(signal.SIGKILL)
     end(other)
-    with turns.one_at_a_time(time.monotonic() + PATIENCE_S):
+    with one_proof.one_at_a_time(time.monotonic() + PATIENCE_S):
         pass
 
 
@@ -91,7 +91,7 @@ def test_a_fork_that_was_made_meanwhile_holds_up_nobody(way: str) -> None:
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "given back\n"
-    with turns.one_at_a_time(time.monotonic() + PATIENCE_S):
+    with one_proof.one_at_a_time(time.monotonic() + PATIENCE_S):
         pass
     end(other)
 
@@ -105,7 +105,7 @@ def test_a_fork_outlives_a_holder_that_was_killed(way: str) -> None:
     assert other.stdout.readline()
     other.send_signal(signal.SIGKILL)
     other.wait(PATIENCE_S)
-    with turns.one_at_a_time(time.monotonic() + PATIENCE_S):
+    with one_proof.one_at_a_time(time.monotonic() + PATIENCE_S):
         pass
     end(other)
 
@@ -120,5 +120,5 @@ def test_a_fork_itself_can_give_back_nothing(way: str) -> None:
     assert other.stdout is not None
     assert other.stdout.readline() == "still mine\n"
     if way == "name":
-        assert turns.taken() is None
+        assert one_proof.taken() is None
     end(other)
