@@ -26,10 +26,10 @@ from typing import Any, Final
 from actors.lost import lost_runs, lost_timers
 from actors.protocol.states import LeaseState
 from runtime.host import kernel
+from runtime.host.kernel import is_alive
 from runtime.profile.kinds import ACTOR, ASK, LEASE, MESSAGE, RUN, SEGMENT, TIMER
 from runtime.profile.ledger import LedgerEntry
 from runtime.profile.model import Frame, Process
-from runtime.profile.page import is_alive
 from runtime.profile.pins import Evidence
 from runtime.profile.references import frame_of
 from runtime.profile.sites import frame_at
@@ -56,8 +56,8 @@ class EngineLook:
         for run, node, why in lost_runs(self._core, RUNS_MAX):
             yield Evidence(RUN, run.key, why, _site(run.kind(node)), ENGINE)
         yield from self._leases()
-        for name, run, node, why in lost_timers(self._core, RUNS_MAX):
-            yield Evidence(TIMER, name, why, () if run is None else _site(run.kind(node)), ENGINE)
+        for name, of, node, why in lost_timers(self._core, RUNS_MAX):
+            yield Evidence(TIMER, name, why, () if of is None else _site(of.kind(node)), ENGINE)
 
     def _leases(self) -> Iterator[Evidence]:
         born, self._born = self._born, {}

@@ -27,7 +27,7 @@ from runtime.profile.labels import LABELS, MAIN, THREADS, expand
 from runtime.profile.parents import above, chain_of, context_of
 from runtime.profile.pins import PINS, Pinned
 from runtime.profile.pressure import LoopLag
-from runtime.profile.ticks import walk
+from runtime.profile.threads import walk
 
 if TYPE_CHECKING:
     import asyncio
