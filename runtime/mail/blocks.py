@@ -22,13 +22,12 @@ import secrets
 import sys
 import tempfile
 from contextlib import suppress
+from functools import lru_cache
 from typing import Final
 
 PAGE_BYTES: Final = mmap.PAGESIZE
 _PLACE_BYTES: Final = 150
 """Of a file's name; a label may have 249 bytes."""
-# global: start time of this process, by its pid, so that a fork looks for its own
-_STARTED: Final[dict[int, int]] = {}
 
 
 def create_block(bytes_: int, *, lockable: bool = False, label: str = "mainspring") -> int:
@@ -72,10 +71,11 @@ def _open_memfd(label: str) -> int | None:
         return None
 
 
-def _start_time() -> int:
-    """Of this process, as `runtime.host.kernel` has it."""
+@lru_cache(1)
+def _start_time(pid: int) -> int:
+    """Of this process, as `runtime.host.kernel` has it; a fork has another pid, and looks for its own."""
     try:
-        with open("/proc/self/stat", "rb") as file:
+        with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[19])
     except OSError:
         return 0
@@ -87,10 +87,7 @@ def _maker() -> str:
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back
     pid = os.getpid()
-    if pid not in _STARTED:
-        _STARTED.clear()
-        _STARTED[pid] = _start_time()
-    return f"{pid}-{_STARTED[pid]}@{frame.f_code.co_filename[-_PLACE_BYTES:]}+{frame.f_lineno}"
+    return f"{pid}-{_start_time(pid)}@{frame.f_code.co_filename[-_PLACE_BYTES:]}+{frame.f_lineno}"
 
 
 def _open_shared_memory() -> int | None:

@@ -38,7 +38,7 @@ from runtime.profile.kinds import BOOKS, DESTROYED, GENERATOR, TASK, UNAWAITED, 
 from runtime.profile.ledger import KIND_BITS, LEDGER, Book, Entry, Gauge, frame_at
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.named import Named
-from runtime.profile.pins import Evidence, evidence_now
+from runtime.profile.pins import Stranded, evidence_now
 from runtime.profile.snapshot import all_tasks, await_chain
 
 TASKS_MAX: Final = 20_000
@@ -265,7 +265,7 @@ class EvidenceLook:
     """
 
     def __init__(self) -> None:
-        self._first: dict[Evidence, int] = {}
+        self._first: dict[Stranded, int] = {}
         self.pending = False
 
     def seen(self, now_ns: int | None = None) -> Iterator[Seen]:

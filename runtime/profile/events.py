@@ -4,8 +4,8 @@ they waited, exceptions that nobody took.
 `install` is for a process whose loops this package does not make: a program, a test. What an interpreter does with a
 coroutine that nobody awaited is a function of `warnings`, which it looks up each time, so filters do not matter; what
 loops say goes to the logger "asyncio". The line that lacks the await is what Python notes of each coroutine when it is
-asked to, which costs each of them: so it is asked with the first such event. Where the interpreter has no such function, the warning is not counted
-(`unawaited_seen`), and the rest works.
+asked to, which costs each of them: so it is asked with the first such event. Where the interpreter has no such
+function, the warning is not counted (`unawaited_seen`), and the rest works.
 
 Concurrency: installed and removed by one thread; hooks run in whichever thread collects. They raise nothing.
 """

@@ -54,7 +54,7 @@ def gauge_client(client: Any) -> None:
 
     Questions, runs, and files of large results.
     """
-    intake, starter = client.intake, client._starter
+    intake, starter = client.intake, getattr(client, "_starter", None)
     look = ProgramLook(intake, partial(getattr, starter, "_page", None))
     EVIDENCE.append(look)
     asked = LEDGER.gauge(ASK, partial(_of, intake.queries), look.questions)

@@ -46,7 +46,7 @@ def held_by_leaks(
     doubted = [there[key] for key in doubtful if key in there]
     del there
     seeds = _unaccounted(unmarked, cut, proved | doubtful, waited)
-    there = {id(one): one for one in unmarked}
+    there = {id(one): one for one in unmarked if id(one) not in proved}  # who has such a task does not let it go on
     return found - _reached(doubted + seeds, there)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from types import CodeType
-from typing import Any
+from typing import Any, Self
 
 from runtime.profile.ledger import LEDGER
 
@@ -18,14 +18,14 @@ class Named(weakref.ReferenceType[Any]):
     token: int
     why: str
 
-    def __new__(cls, thing: Any, name: str, *, leaves: bool = False, why: str = "") -> Named:
+    def __new__(cls, thing: Any, name: str, *, leaves: bool = False, why: str = "") -> Self:
         """`leaves`: its entry goes when the thing is collected; else that it stays behind is a finding."""
         made = super().__new__(cls, thing, _collected if leaves else None)
         made.name, made.token, made.why = name, 0, why
         return made
 
-    def __init__(self, thing: Any, name: str, *, leaves: bool = False, why: str = "") -> None:
-        super().__init__(thing, _collected if leaves else None)
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """All is done when it is made."""
 
 
 def _collected(reference: Any) -> None:

@@ -32,7 +32,7 @@ PINS: Final[list[Callable[[], Pinned]]] = []
 """Called by the thread that looks, right before it forks; what raises says nothing."""
 
 
-class Evidence(NamedTuple):
+class Stranded(NamedTuple):
     """A thing that nothing can move or release any more, for whose proof no mark is needed: kind, name, why; where it
     was created, and who has it, where that is known."""
 
@@ -44,18 +44,18 @@ class Evidence(NamedTuple):
 
 
 EVIDENCE: Final[list[Callable[[], Iterable[tuple[Any, ...]]]]] = []
-"""Give `Evidence`, or its first fields. What is said twice in a row, a second apart, counts."""
+"""Give `Stranded`, or its first fields. What is said twice in a row, a second apart, counts."""
 
 
 os.register_at_fork(after_in_child=EVIDENCE.clear)  # a child says what it has itself
 
 
-def evidence_now() -> set[Evidence]:
+def evidence_now() -> set[Stranded]:
     """What all of them say."""
-    found: set[Evidence] = set()
+    found: set[Stranded] = set()
     for say in tuple(EVIDENCE):
         with suppress(Exception):  # its owner changes it, or ends: the next look will tell
-            found.update(Evidence(*one) for one in say())
+            found.update(Stranded(*one) for one in say())
     return found
 
 

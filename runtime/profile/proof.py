@@ -272,7 +272,9 @@ def _marked(taken: Roots, heap: list[Any]) -> bytes:
     """In the child."""
     begun_ns = time.monotonic_ns()
     verdict = Mark(heap, taken).run()
-    return orjson.dumps([*verdict[:3], [[*ring] for ring in verdict.rings], verdict.things, time.monotonic_ns() - begun_ns])
+    return orjson.dumps(
+        [*verdict[:3], [[*ring] for ring in verdict.rings], verdict.things, time.monotonic_ns() - begun_ns]
+    )
 
 
 def _verdict(child: Apart, deadline: float) -> tuple[Marked, int]:

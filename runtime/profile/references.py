@@ -1,4 +1,4 @@
-"""Where a handler is that is known by its name only, as the engine knows them: found in its source, imported by nobody."""
+"""Where a handler is that is known by its name only, as engines know them: found in its source, imported by nobody."""
 
 from __future__ import annotations
 
@@ -61,5 +61,6 @@ def _line_of(tree: ast.AST, names: list[str]) -> int:
         if not found:
             return 0
         at = found[-1]
-    decorators = getattr(at, "decorator_list", [])
-    return min([one.lineno for one in decorators] + [getattr(at, "lineno", 0)])
+    if not isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return 0
+    return min(at.lineno, *(one.lineno for one in at.decorator_list)) if at.decorator_list else at.lineno

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Final
 
@@ -15,9 +16,6 @@ _USERS, _INSTALLED, _OURS = range(3)
 _OWN: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _STANDARD: Final = (os.path.join(os.path.dirname(os.__file__), ""), "<frozen ")
 _PACKAGES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_FILES_MAX: Final = 10_000
-# global: whose each file is, which does not change
-_RANKS: Final[dict[str, int]] = {}
 
 Place = tuple[CodeType, int]
 """A code object, and the instruction in it."""
@@ -56,9 +54,7 @@ def user_place(depth: int = 1) -> Place:
     at = first
     for _ in range(_FRAMES_MAX):
         code = at.f_code
-        rank = _RANKS.get(code.co_filename)
-        if rank is None:
-            rank = _rank(code.co_filename)
+        rank = _rank(code.co_filename)
         if rank == _USERS:
             return code, at.f_lasti
         if rank == _INSTALLED and installed is None:
@@ -69,14 +65,11 @@ def user_place(depth: int = 1) -> Place:
     return installed or (first.f_code, first.f_lasti)
 
 
+@lru_cache(10_000)
 def _rank(file: str) -> int:
+    """Whose a file is."""
     if file.startswith(_OWN):
-        rank = _OURS
-    elif any(folder in file for folder in _PACKAGES):
-        rank = _INSTALLED
-    else:
-        rank = _OURS if file.startswith(_STANDARD) else _USERS
-    if len(_RANKS) >= _FILES_MAX:
-        _RANKS.clear()
-    _RANKS[file] = rank
-    return rank
+        return _OURS
+    if any(folder in file for folder in _PACKAGES):
+        return _INSTALLED
+    return _OURS if file.startswith(_STANDARD) else _USERS

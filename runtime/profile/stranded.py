@@ -30,7 +30,7 @@ from runtime.host.kernel import is_alive
 from runtime.profile.kinds import ACTOR, ASK, LEASE, MESSAGE, RUN, SEGMENT, TIMER
 from runtime.profile.ledger import LedgerEntry
 from runtime.profile.model import Frame, Process
-from runtime.profile.pins import Evidence
+from runtime.profile.pins import Stranded
 from runtime.profile.references import frame_of
 from runtime.profile.sites import frame_at
 
@@ -52,14 +52,14 @@ class EngineLook:
         self._core, self._host = core, host
         self._born: dict[int, tuple[int, int]] = {}
 
-    def __call__(self) -> Iterator[Evidence]:
+    def __call__(self) -> Iterator[Stranded]:
         for run, node, why in lost_runs(self._core, RUNS_MAX):
-            yield Evidence(RUN, run.key, why, _site(run.kind(node)), ENGINE)
+            yield Stranded(RUN, run.key, why, _site(run.kind(node)), ENGINE)
         yield from self._leases()
-        for name, of, node, why in lost_timers(self._core, RUNS_MAX):
-            yield Evidence(TIMER, name, why, () if of is None else _site(of.kind(node)), ENGINE)
+        for name, ended, node, why in lost_timers(self._core, RUNS_MAX):
+            yield Stranded(TIMER, name, why, () if ended is None else _site(ended.kind(node)), ENGINE)
 
-    def _leases(self) -> Iterator[Evidence]:
+    def _leases(self) -> Iterator[Stranded]:
         born, self._born = self._born, {}
         left = LEASES_MAX
         for pool in list(self._core.pools.values()):
@@ -79,7 +79,7 @@ class EngineLook:
                         return
                     yield found
 
-    def _of_dead(self, process: Process, worker: Any) -> Iterator[Evidence]:
+    def _of_dead(self, process: Process, worker: Any) -> Iterator[Stranded]:
         """What a worker has that is dead: what it claimed are leases, what it never took are messages."""
         owner = f"{process.title} (pid {process.pid})"
         post = self._host._workers.get(worker.id)
@@ -91,10 +91,10 @@ class EngineLook:
                 name = f"{group.run.key}/{group.run.node_id(node)}"
                 if post is None or post.table.states(serial, 1)[0] == LeaseState.RUNNING:
                     why = f"{owner}, which holds it, is dead, and nobody took it back"
-                    yield Evidence(LEASE, name, why, _site(group.kind), owner)
+                    yield Stranded(LEASE, name, why, _site(group.kind), owner)
                 else:
                     why = f"it was delivered to {owner}, which is dead and never took it"
-                    yield Evidence(MESSAGE, name, why, _site(group.kind), owner)
+                    yield Stranded(MESSAGE, name, why, _site(group.kind), owner)
 
 
 def _site(kind: Any) -> tuple[Frame, ...]:
@@ -115,7 +115,7 @@ class ProgramLook:
         self._supervisors: dict[Process, tuple[int, int]] = {}
         self._dead_ns = 0
 
-    def __call__(self) -> Iterator[Evidence]:
+    def __call__(self) -> Iterator[Stranded]:
         page = self._page()
         rows = [] if page is None else [row.process for row in page.processes()]
         yield from self._orphans(rows)
@@ -130,7 +130,7 @@ class ProgramLook:
             owner = f"{engine.title} (pid {engine.pid})"
             why = f"{owner}, which was asked, is dead, and no other engine came"
             for row in self.questions():
-                yield Evidence(ASK, row.key, why, row.site, owner)
+                yield Stranded(ASK, row.key, why, row.site, owner)
 
     def questions(self) -> list[LedgerEntry]:
         """What waits for an answer, each with the line that asks."""
@@ -141,7 +141,7 @@ class ProgramLook:
             found.append(LedgerEntry(number, ASK, name, query.since_ns, owner and owner.title, -1, False, site, ()))
         return found
 
-    def _orphans(self, rows: list[Process]) -> Iterator[Evidence]:
+    def _orphans(self, rows: list[Process]) -> Iterator[Stranded]:
         before, self._supervisors = self._supervisors, {}
         for process in rows:
             if process.role not in SUPERVISED:
@@ -152,7 +152,7 @@ class ProgramLook:
             if pid and (pid == _INIT or not is_alive(*supervisor)) and is_alive(process.pid, process.start_time):
                 name, owner = f"{process.title} (pid {process.pid})", "" if pid == _INIT else f"pid {pid}"
                 why = f"it goes on, and the process that supervised it{owner and f', {owner},'} is dead"
-                yield Evidence(ACTOR, name, why, (Frame(process.title),), owner)
+                yield Stranded(ACTOR, name, why, (Frame(process.title),), owner)
 
 
 def _parent_of(pid: int) -> tuple[int, int]:
@@ -164,7 +164,7 @@ def _parent_of(pid: int) -> tuple[int, int]:
 # --- blocks of shared memory ------------------------------------------------------------------------------------------
 
 
-def stranded_blocks() -> Iterator[Evidence]:
+def stranded_blocks() -> Iterator[Stranded]:
     """Blocks that this process has open, that nobody maps, and whose maker is dead; see `runtime.mail.blocks`."""
     if not kernel.LINUX:
         return
@@ -185,7 +185,7 @@ def stranded_blocks() -> Iterator[Evidence]:
         if inode not in mapped:
             file, _, line = place.rpartition("+")
             why = "who made it is dead, and nobody maps it; only this descriptor keeps its memory"
-            yield Evidence(SEGMENT, name, why, (Frame("block", file, int(line or 0)),), "")
+            yield Stranded(SEGMENT, name, why, (Frame("block", file, int(line or 0)),), "")
 
 
 def _mapped() -> set[int]:

@@ -91,7 +91,7 @@ class LoopBooks:
             LEDGER.note(DESTROYED, _name(task), code, _entry_of(task))
             loop.call_soon(sweep, TASK)
         elif message == _UNREAD and code is not None:
-            LEDGER.note(UNREAD, _name(task), code, _FAILED.pop(id(task), None))
+            LEDGER.note(UNREAD, _name(task), code, _FAILED.pop(id(task), None))  # global: as there
         if self._before is not None:
             self._before(loop, context)
         else:
@@ -103,9 +103,9 @@ def _ended(token: int, task: Any) -> None:
     if task._log_traceback:  # nobody has seen how it failed
         entry = LEDGER.book(TASK).live.get(token)
         if entry is not None:
-            _FAILED[id(task)] = entry
+            _FAILED[id(task)] = entry  # global: as there
             if len(_FAILED) > _FAILED_MAX:
-                del _FAILED[next(iter(_FAILED))]
+                del _FAILED[next(iter(_FAILED))]  # global: as there
     _release(token)
 
 

@@ -86,5 +86,3 @@ def garden(kind: str, folder: Path | None = None) -> Iterator[Garden]:
         gc.unfreeze()
         gc.collect()
         LEDGER.forked()
-
-

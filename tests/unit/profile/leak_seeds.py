@@ -7,7 +7,7 @@ name that line.
     row  seed                                              found by                            line known: that of
     1    task         a task awaits a future that is kept  growth                              create_task
     2    destroyed    a task that nobody holds             the event                           create_task
-    3    unawaited    a call without await                 the event                           the call (from the 2nd on)
+    3    unawaited    a call without await                 the event                           the call, from the 2nd
     4    unread       a task fails, nobody asks            the event                           create_task
     5    run          a node of a core fell back to wait   the engine's evidence, twice        the handler
     6    actor        a worker whose spawner was killed    the program's evidence, twice       none: its title

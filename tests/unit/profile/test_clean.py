@@ -12,7 +12,8 @@ from runtime.errors import LeaksFound
 from runtime.host import kernel
 from runtime.profile.clean import Baseline, assert_clean, await_clean, created_by, top_function
 from runtime.profile.ledger import LEDGER
-from tests.unit.profile.leak_seeds import Garden, garden, leak_descriptor, leak_process, leak_task, leak_thread
+from tests.unit.profile.garden import Garden, garden
+from tests.unit.profile.leak_seeds import leak_descriptor, leak_process, leak_task, leak_thread
 
 pytestmark = pytest.mark.slow
 LONG_S = 60.0

@@ -17,7 +17,7 @@ from runtime.profile.leaks import Investigation, ProvedTask
 from runtime.profile.ledger import KIND_BITS, LEDGER
 from runtime.profile.machine import ProcessThings, known_things
 from runtime.profile.model import Process
-from runtime.profile.pins import Evidence
+from runtime.profile.pins import Stranded
 from tests.unit.profile import leak_seeds
 from tests.unit.profile.garden import LOOPS, garden
 from tests.unit.profile.healthy_waits import DECOYS
@@ -150,7 +150,7 @@ def test_without_a_proof_the_rest_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_the_engine_says_twice_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost, moves = Evidence("run", "a", "no node moves it"), Evidence("run", "b", "about to move")
+    lost, moves = Stranded("run", "a", "no node moves it"), Stranded("run", "b", "about to move")
     said = [{lost, moves}, {lost}]
     monkeypatch.setattr("runtime.profile.detectors.evidence_now", lambda: said.pop(0))
     monkeypatch.setattr("runtime.profile.detectors.CONFIRM_NS", 0)

@@ -1,6 +1,6 @@
-"""Things that only leaked tasks have are proved by the mark; what anybody else may give back is not (rows 10, 12, 20, 21).
+"""Things that only leaked tasks have are proved by the mark; what anybody else may give back is not.
 
-Acceptance tests 1 and 5.
+Rows 10, 12, 20 and 21; acceptance tests 1 and 5.
 """
 
 from __future__ import annotations

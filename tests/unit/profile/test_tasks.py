@@ -94,7 +94,8 @@ def test_a_task_that_was_collected_while_it_waited_is_an_event(
     loop.run_until_complete(nothing())
     assert live(DESTROYED) == before[1] + 1
     (entry,) = LEDGER.entries(DESTROYED)
-    assert entry.site[-1].name == "forever"
+    assert entry.site[-1].name.endswith("main")
+    assert entry.site[-1].line == main.__code__.co_firstlineno + 1
     assert live(TASK) == before[0]
     assert "was destroyed" in caplog.text
 
@@ -111,7 +112,8 @@ def test_an_exception_that_nobody_took_is_entered(
 
     loop.run_until_complete(main())
     (entry,) = LEDGER.entries(UNREAD)
-    assert entry.site[-1].name == "fails"
+    assert entry.site[-1].name.endswith("main")
+    assert entry.site[-1].line == main.__code__.co_firstlineno + 1
     assert "never retrieved" in caplog.text
 
 
@@ -147,7 +149,8 @@ def test_generators_are_released_when_they_are_gone(loop: asyncio.AbstractEventL
         await anext(half)  # type: ignore[call-overload]
         assert live(GENERATOR) == before + 1
         (entry,) = LEDGER.entries(GENERATOR)
-        assert entry.site[-1].name.endswith("numbers")
+        assert entry.site[-1].name.endswith("main")
+        assert entry.key.name.endswith("numbers")
         await half.aclose()  # type: ignore[attr-defined]
         del half
         gc.collect()
