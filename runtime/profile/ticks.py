@@ -48,7 +48,7 @@ from runtime.profile.execs import EXECS
 from runtime.profile.labels import LABELS, THREADS, Labels, expand
 from runtime.profile.parents import PoolWork, chain_above
 from runtime.profile.threads import clock_of, thread_name, walk
-from runtime.profile.timers import CpuTimer, CpuTimers
+from runtime.profile.timers import CpuTimer, CpuTimers, since_kernel_tick_ns
 
 HZ: Final = 19.0
 """Always on. A prime, and no divisor of usual intervals."""
@@ -94,7 +94,8 @@ class Ticks:
         self._reset()
 
     def _reset(self) -> None:
-        self._main_ns = self._seen_ns = self._process_ns = self._rest_ns = self._asked_ns = self._due_ns = 0
+        self._main_ns = self._seen_ns = self._process_ns = self._rest_ns = 0
+        self._asked_ns = self._due_ns = self._since_ns = 0
         self._clocks: dict[int, int] = {}
         self._held: dict[int, int] = {}
         self._judged = (0, 0)
@@ -247,17 +248,17 @@ class Ticks:
         if timers is None:
             return
         if main:
-            self._asked_ns, self._due_ns = self._due_ns, int(self._set(timers.main) * 1e9)
+            self._asked_ns, self._due_ns = self._due_ns, int(self._set(timers.main, self._since_ns / 1e9) * 1e9)
         if rest and timers.rest is not None:
             self._set(timers.rest)
         if self._suspended:  # by another thread, just now
             timers.suspend()
 
-    def _set(self, timer: CpuTimer) -> float:
-        """A gap of an exponential distribution, which is returned."""
+    def _set(self, timer: CpuTimer, over_s: float = 0.0) -> float:
+        """A gap of an exponential distribution, which is returned, of which so much is over."""
         self._seed = seed = (self._seed * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
         gap_s = -math.log(1.0 - (seed >> 11) / 9007199254740992.0) / (self.hz * self._catch_up)
-        timer.arm(gap_s := max(gap_s, _GAP_S_MIN))
+        timer.arm(max(gap_s - over_s, _GAP_S_MIN))
         return gap_s
 
     def _tick(self, signum: int, frame: FrameType | None) -> None:
@@ -265,6 +266,7 @@ class Ticks:
         try:
             if self.on and not self._suspended and self._timers is not None:
                 main, rest = self._timers.due()
+                self._since_ns = since_kernel_tick_ns(monotonic_ns())
                 self._arm(main, rest)
                 self._guarded(frame, main, rest)
         except Exception:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
@@ -286,8 +288,7 @@ class Ticks:
             self.buckets.close(now_ns)
         self._rest_ns += process_ns - self._process_ns - (main_ns - self._seen_ns)
         if main:
-            self._see_main(frame, main_ns - self._main_ns, how)
-            self._main_ns = main_ns
+            self._main_ns += self._see_main(frame, main_ns - self._main_ns, how)
         if rest and (self._rest_ns > _REST_NS or (how == ENDS and self._held)):
             self._rest_ns = min(self._rest_ns - self._look_at_others(how == ENDS), 0)
         end_ns = thread_time_ns()
@@ -301,25 +302,26 @@ class Ticks:
         if self.count - self._rated[1] >= _RATE_TICKS:
             self._keep_pace(end_ns)
 
-    def _see_main(self, frame: FrameType | None, spent_ns: int, how: int) -> None:
-        """Where the main thread is, and what it used since it was last seen."""
+    def _see_main(self, frame: FrameType | None, spent_ns: int, how: int) -> int:
+        """Where the main thread is, and what it used since it was last seen. Returns how much of that is dealt with."""
         buckets = self.buckets
-        self.total_ns += spent_ns
         if how == TICK:
             even_ns = min(spent_ns, self._asked_ns)
+            spent_ns -= min(spent_ns - even_ns, self._since_ns)
             self.count += 1
         else:  # the gap goes on; this part of it is over
             even_ns = min(spent_ns, self._due_ns)
             self._due_ns -= even_ns
-            if buckets.open.ticks:
-                buckets.open.even_ns += even_ns
-                spent_ns, even_ns = spent_ns - even_ns, -1
-                if not spent_ns:
-                    return
+        self.total_ns += spent_ns
+        if how != TICK and buckets.open.ticks:
+            buckets.open.even_ns += even_ns
+            if spent_ns == even_ns:
+                return spent_ns
         places, offsets = chain_above(*walk(frame))
-        row = buckets.add(places, offsets, expand(LABELS.get()), "MainThread", spent_ns - max(even_ns, 0))
-        if even_ns >= 0:
+        row = buckets.add(places, offsets, expand(LABELS.get()), "MainThread", spent_ns - even_ns)
+        if how == TICK or not buckets.open.ticks:
             buckets.ticked(row, even_ns)
+        return spent_ns
 
     def _look_at_others(self, ends: bool) -> int:
         """Give what the other threads used to those whose clocks moved. Returns how much that is.

@@ -8,7 +8,8 @@ POSIX timers (`timer_create` with SIGEV_THREAD_ID, by `ctypes`) can do both, and
 them. Elsewhere it is ITIMER_PROF, which is on the clock of the process and sends to whichever thread runs.
 
 Concurrency: made by the main thread; any thread may arm them. Known limits: the kernel looks at CPU timers at its own
-tick, 1 to 10 ms.
+tick, 1 to 10 ms: `since_kernel_tick_ns`. Where ITIMER_PROF sends to another thread, CPython does not tell the main one,
+which hears of it when it next takes the interpreter lock; so places of programs with busy threads are less exact there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from typing import Any, Final, Protocol
 
 _SIGEV_THREAD_ID: Final = 4
@@ -23,6 +25,23 @@ _SIGEVENT_BYTES: Final = 64
 PROCESS_CLOCK: Final = 2
 MAIN_CLOCK: Final = 3
 """Of the thread that makes the timer: the main thread."""
+
+
+_COARSE: Final = 6 if sys.platform.startswith("linux") else None
+"""CLOCK_MONOTONIC_COARSE: the time of the last tick of the kernel."""
+
+
+def since_kernel_tick_ns(now_ns: int) -> int:
+    """How long ago the kernel last looked at CPU timers; 0 where that is not known.
+
+    A handler that runs late, behind a long call in C, begins the next gap then and not now: a gap that began between
+    two looks would end at the second one after it more often than any other, and what follows long calls would be seen
+    too seldom.
+
+    Args:
+        now_ns: Monotonic.
+    """
+    return max(0, now_ns - time.clock_gettime_ns(_COARSE)) if _COARSE is not None else 0
 
 
 class CpuTimer(Protocol):
@@ -78,8 +97,8 @@ class ThreadTimer:
 
         libc = ctypes.CDLL(None, use_errno=True)
         self._set, self._get, self._delete = libc.timer_settime, libc.timer_gettime, libc.timer_delete
-        me = threading.get_native_id()  # in a fork, `main_thread().native_id` is still the parent's
-        event = SignalEvent(None, int(signal.SIGPROF), _SIGEV_THREAD_ID, me)
+        # Not `main_thread().native_id`: in a forked process, as workers are, that is a thread of the parent.
+        event = SignalEvent(None, int(signal.SIGPROF), _SIGEV_THREAD_ID, threading.get_native_id())
         self._id = ctypes.c_void_p()
         if libc.timer_create(clock, ctypes.byref(event), ctypes.byref(self._id)):
             raise OSError(ctypes.get_errno(), "timer_create")

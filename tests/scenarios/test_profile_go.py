@@ -126,6 +126,9 @@ def test_who_has_no_token_is_told(state_dir: Path, tmp_path: Path) -> None:
     """The reason is in what Go's tool says."""
     if not has_tool():
         pytest.skip("neither pprof nor go is installed")
-    with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)]) as rt, rt.profile.serve() as server:
-        with pytest.raises(AssertionError, match="a token is needed"):
-            go_says(tmp_path, "-top", f"{server.url}/debug/pprof/goroutine")
+    with (
+        Runtime(state_dir, node_types=[NodeType("cpu", workers=1)]) as rt,
+        rt.profile.serve() as server,
+        pytest.raises(AssertionError, match="a token is needed"),
+    ):
+        go_says(tmp_path, "-top", f"{server.url}/debug/pprof/goroutine")

@@ -1,7 +1,8 @@
 """CPU shares against the truth of threads' clocks, and against py-spy.
 
 Acceptance tests 6 and 7: pure Python, C that keeps the interpreter and C that lets it go, by function and by label. In
-full, with the figures of the specification, they are marked `soak`; `python -m runtime.bench profile-truth` prints them.
+full, with the figures of the specification, they are marked `soak`; `python -m runtime.bench profile-truth` prints
+them.
 """
 
 from __future__ import annotations

@@ -95,6 +95,15 @@ def test_a_tick_that_comes_late_has_its_lateness_for_itself(ticks: Ticks) -> Non
     assert ticks.total_ns == 110_000_000
 
 
+def test_what_a_late_tick_found_behind_the_kernels_look_is_of_the_next_one(ticks: Ticks) -> None:
+    """A call ended 3 ms after the look at which its tick was due: those begin the next gap."""
+    ticks.start("test", HZ)
+    ticks._timers.suspend()  # type: ignore[union-attr]
+    ticks._asked_ns, ticks._since_ns = 4_000_000, 3_000_000
+    assert ticks._see_main(first(), 10_000_000, TICK) == 7_000_000
+    assert ticks._see_main(first(), 5_000_000, TICK) == 4_000_000
+
+
 def test_a_second_without_ticks_is_where_it_is_cut_outside_of_the_profiler(ticks: Ticks) -> None:
     ticks.start("test", 1)
     burn(2_000_000)

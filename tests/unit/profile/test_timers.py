@@ -13,7 +13,15 @@ from types import FrameType
 import pytest
 
 from runtime.host import kernel
-from runtime.profile.timers import MAIN_CLOCK, PROCESS_CLOCK, CpuTimer, CpuTimers, IntervalTimer, ThreadTimer
+from runtime.profile.timers import (
+    MAIN_CLOCK,
+    PROCESS_CLOCK,
+    CpuTimer,
+    CpuTimers,
+    IntervalTimer,
+    ThreadTimer,
+    since_kernel_tick_ns,
+)
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
 KINDS: list[Callable[[], CpuTimer]] = [IntervalTimer]
@@ -90,3 +98,20 @@ def test_what_is_suspended_goes_on_where_it_was() -> None:
         assert timers.main.left() == pytest.approx(500.0, abs=5)
     finally:
         timers.close()
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="elsewhere the kernel chooses the thread")
+def test_a_forked_process_has_timers_of_its_own() -> None:
+    """As each worker is: its main thread is another one than that of the process that it was forked from."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if isinstance(CpuTimers().main, ThreadTimer) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="elsewhere it is not known")
+def test_the_kernel_looked_a_short_while_ago() -> None:
+    found = [since_kernel_tick_ns(time.monotonic_ns()) for _ in range(1_000)]
+    assert min(found) >= 0
+    assert since_kernel_tick_ns(time.monotonic_ns() + 10**12) > 0.9 * 10**12
+    assert since_kernel_tick_ns(0) == 0
