@@ -6,6 +6,8 @@
     await.json     the same seconds              cpu.html      the flame graph
     notes.txt      what could not be had, and why
 
+The first rows of the difference are label sets, so the first names the node type that takes more than it did (`blame`).
+
 The profiles are as `Profile.to_json` writes them, so `convert` and `diff` read them. All are recorded at the same
 time, so that it takes no longer than the longest, whoever does not answer. What one part cannot do the others do.
 
@@ -86,9 +88,10 @@ class Evidence:
         return file.getvalue()
 
     def diff(self, before: Profile, after: Profile) -> bytes:
-        """What changed, largest first."""
+        """What changed: first on whose account, and then in which functions of each, largest first."""
         found = import_module("runtime.profile.diff").diff(before, after, unit="function")
-        rows = [row._asdict() | {"change": row.change} for row in found.rows[:_ROWS_MAX]]
+        rows = import_module("runtime.profile.blame").blamed(before, after)
+        rows += [row._asdict() | {"change": row.change} for row in found.rows[:_ROWS_MAX]]
         body = {"unit": found.unit, "confidence": found.confidence, "rows": rows, "notes": list(found.notes)}
         return orjson.dumps(_plain(body), option=orjson.OPT_INDENT_2)
 

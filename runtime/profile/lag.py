@@ -102,7 +102,7 @@ class Lag:
         self._blocks: deque[Block] = deque(maxlen=BLOCKS_MAX)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._loop_thread = 0
+        self._loop_thread = threading.main_thread().ident or 0  # until its first beat
         self._due_ns = self._until_ns = 0
         self._now: _Seen | None = None
 
@@ -111,9 +111,9 @@ class Lag:
         with self._lock, suppress(RuntimeError):  # the loop is closed
             self._until_ns = time.monotonic_ns() + int(seconds * 1e9)
             if self._thread is None:
-                self._due_ns = 0
-                self._thread = threading.Thread(target=self._looks, name="mainspring-lag", daemon=True)
+                self._due_ns = time.monotonic_ns()  # it may be held up already
                 self.loop.call_soon_threadsafe(self.beat)
+                self._thread = threading.Thread(target=self._looks, name="mainspring-lag", daemon=True)
                 self._thread.start()
 
     def taken(self) -> list[Block]:
@@ -134,8 +134,7 @@ class Lag:
             self.lags.add(now_ns - self._due_ns, BEAT_NS)
             if (seen := self._now) is not None and seen.due_ns == self._due_ns:
                 self._blocks.append(seen.block(now_ns))
-        else:
-            self._loop_thread = threading.get_ident()
+        self._loop_thread = threading.get_ident()
         self._now, over = None, now_ns >= self._until_ns
         self._show(0 if over else self.lags.quantile_ns(0.99))
         self._due_ns = 0 if over else now_ns + BEAT_NS

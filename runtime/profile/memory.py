@@ -144,8 +144,9 @@ class MemoryGrowth:
         return [self._finding(stack, facts, names) for _, stack, facts in sorted(grown, reverse=True)[:_FINDINGS_MAX]]
 
     def _finding(self, stack: Stack, facts: Facts, names: _Names) -> Finding:
-        # What the engine itself has below a handler's code, such as a pickler, is the handler's.
-        own = next((at for at, (file, _) in enumerate(stack) if not file.startswith(_ENGINE)), 0)
+        # From the handler on; what the engine itself has below its code, such as a pickler, is the handler's.
+        engines = [at for at, (file, _) in enumerate(stack) if file.startswith(_ENGINE)]
+        own = next((at for at in range(min(engines, default=0), len(stack)) if at not in engines), 0)
         site = tuple(Frame(names.name(file, line), file, line) for file, line in stack[own:])
         process, size = self._process, self._series[stack].windows[-1].number
         node_type = process.node_type if process is not None else ""

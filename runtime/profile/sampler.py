@@ -267,5 +267,8 @@ def _answer(request: Request, so_far: Callable[[], Profile], stop: Callable[[], 
         if not ended.acquire(blocking=False):
             return None
         return stop().to_json()
+    except BaseException:  # as where the page was closed, with which this runtime ends
+        stop()
+        raise
     finally:
         atexit.unregister(at_exit)

@@ -113,6 +113,8 @@ class Watch:
         found: list[Breach] = []
         known, self._watched = self._watched, {}
         for row in page.processes():
+            if row.process not in known:
+                self._asked_ns = 0  # it shall look at its loop soon
             watched = self._watched[row.process] = known.get(row.process) or WatchedProcess(row, self.bounds)
             found += watched.look(row, now_ns)
             since_ns = self._silent.get(row.process, now_ns)
@@ -243,7 +245,7 @@ def watch(
         tell: Called with each breach, after its evidence is saved.
         stop: Asked each second.
         bounds: What is in order.
-        slos: Objectives.
+        slos: Objectives; a measure that has a `close` is closed at the end.
         evidence: Where bundles get their parts.
         save: Whether bundles are saved, in STATE/profile/bundles.
         healthy: Seconds between two times that it is recorded what nothing wrong looks like.
@@ -254,7 +256,7 @@ def watch(
     Raises:
         ProfileUnavailable: No program of this user has the folder open.
     """
-    state_dir = state_dir_of(where)
+    state_dir, slos = state_dir_of(where), tuple(slos)
     bundles = Bundles(state_dir, evidence) if save else None
     healthy_ns = int(healthy * 1e9)
     watching = Watch(state_dir, bounds=bounds, slos=slos, bundles=bundles, evidence=evidence, healthy_ns=healthy_ns)
@@ -278,6 +280,8 @@ def watch(
             pass_time(LOOK_S, stop)
     finally:
         page.close()
+        for slo in slos:
+            getattr(slo.measure, "close", lambda: None)()
     return breaches
 
 
