@@ -21,6 +21,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import orjson
@@ -31,6 +32,8 @@ from runtime.profile.detectors import BooksLook, Seen
 from runtime.profile.events import EventHooks
 from runtime.profile.grading import LEAK, Facts, Finding, Signature, Trend, order, place
 from runtime.profile.kinds import ASK, LEASE, MESSAGE, RUN, TASK
+from runtime.profile.labels import LABELS, VALUE_CHARS_MAX, expand
+from runtime.profile.labels import labels as labelling
 from runtime.profile.leaks import finding_of
 from runtime.profile.ledger import LEDGER
 from runtime.profile.machine import ProcessThings, known_things
@@ -70,7 +73,7 @@ class Baseline:
     """
 
     def __init__(self, label: str = "", *, events: bool = False) -> None:
-        self.label, self.since_ns = label, time.monotonic_ns()
+        self.label, self.since_ns = label[:VALUE_CHARS_MAX], time.monotonic_ns()
         self.things = known_things()
         self._tasks = {id(task): weakref.ref(task) for task in all_tasks()}
         self.hooks = EventHooks() if events else None
@@ -90,6 +93,14 @@ class Baseline:
         """Note no more. Again is harmless."""
         if self.hooks is not None:
             self.hooks.remove()
+
+
+@contextmanager
+def labelled(test: str) -> Iterator[None]:
+    """What is made within is this test's: tests that run at the same time are told apart by it."""
+    LEDGER.label_set, LEDGER.expand = LABELS.get, expand  # for good: entries outlive the test
+    with labelling(test=test):
+        yield
 
 
 class _Look:

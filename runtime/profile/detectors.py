@@ -33,6 +33,7 @@ from typing import Any, Final, NamedTuple
 
 from runtime.host.kernel import is_alive
 from runtime.profile import origins
+from runtime.profile.contexts import labels_of
 from runtime.profile.grading import Signature
 from runtime.profile.kinds import BOOKS, DESTROYED, GENERATOR, TASK, UNAWAITED, UNREAD
 from runtime.profile.ledger import KIND_BITS, LEDGER, Book, Entry, Gauge, frame_at
@@ -238,10 +239,11 @@ class BooksLook:
             coro = task.get_coro()
             code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None)
             site = () if code is None else (self._frame(code, -1),)
-            if task.get_name().startswith(_OWN_PREFIX) or (self._keeps is not None and not self._keeps((), since_ns)):
+            labels = labels_of(task)
+            if task.get_name().startswith(_OWN_PREFIX) or (self._keeps and not self._keeps(labels, since_ns)):
                 continue
             wait = self._waits.get(ident, ())
-            yield self._made(TASK, site, wait, (), ident, since_ns, ttl_ns, task.get_name(), "", "")
+            yield self._made(TASK, site, wait, labels, ident, since_ns, ttl_ns, task.get_name(), "", "")
 
     # --- books ----------------------------------------------------------------------------------------------------
 

@@ -18,18 +18,16 @@ Known limits: what holds the interpreter lock for long, as some C libraries do, 
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 import threading
 import time
 from collections import deque
 from contextlib import suppress
-from contextvars import Context
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from runtime.profile.labels import LABELS, expand
+from runtime.profile.contexts import labels_of
 from runtime.profile.model import Frame, Labels
 from runtime.profile.presence import HERE, Places, Request, answer_count, places_of
 from runtime.profile.pressure import LoopLag
@@ -170,9 +168,7 @@ class Lag:
         with suppress(Exception):  # private attributes, of whatever is a task: see `parents`
             task = asyncio.current_task(self.loop)
             if task is not None:
-                # `Task.get_context` is new in 3.12; of one that runs, no callback of what it waits for has it.
-                context = next(one for one in gc.get_referents(task) if type(one) is Context)
-                return task.get_name(), expand(context.get(LABELS))
+                return task.get_name(), labels_of(task)
         return "", ()
 
     @staticmethod

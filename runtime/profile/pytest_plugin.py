@@ -8,7 +8,8 @@
 What came during the test and is there after it fails it: asyncio tasks, threads, children, descriptors, entries of the
 ledger, and coroutines that nobody awaited. Each is named with the line that created it. What was there before, such as
 a runtime of a wider fixture, is left out; fixtures that the test asks for come after `no_leaks` where it is a mark,
-so what they leave behind counts, too.
+so what they leave behind counts, too. What the test makes carries its id as the label "test", as far as contexts carry
+it (see `runtime.profile.labels`): what another test makes at the same time, in another thread, is not this one's.
 
 pytest loads this module in every run where Mainspring is installed, so it imports nothing else before it is used.
 """
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from runtime.profile.clean import Baseline
 
 _NAME = "no_leaks"
+_LABEL_CHARS = 120
+"""What labels keep of a value; the end of a test's id tells it from others."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,7 +50,12 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
         UsageError: The mark has another argument.
     """
     from runtime.errors import LeaksFound  # lazy: as above
-    from runtime.profile.clean import SETTLE_S, Baseline, assert_clean  # lazy: 60 ms for who does not ask for it
+    from runtime.profile.clean import (  # lazy: 60 ms for who does not ask for it
+        SETTLE_S,
+        Baseline,
+        assert_clean,
+        labelled,
+    )
 
     mark = request.node.get_closest_marker(_NAME)
     asked: dict[str, Any] = {"settle": SETTLE_S, "ignore": ()}
@@ -55,10 +63,12 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
         if mark.args or mark.kwargs.keys() - asked.keys():
             raise pytest.UsageError(f"{request.node.nodeid}: the mark {_NAME} takes settle= and ignore= only: {mark!r}")
         asked |= mark.kwargs
-    baseline = Baseline(request.node.nodeid, events=True)
+    label = request.node.nodeid[-_LABEL_CHARS:]
+    baseline = Baseline(label, events=True)
     text = ""
     try:
-        yield baseline
+        with labelled(label):
+            yield baseline
         assert_clean(asked["settle"], asked["ignore"], baseline=baseline)
     except LeaksFound as found:
         text = f"{request.node.nodeid}: {found}"

@@ -25,6 +25,7 @@ from typing import Any, Final
 from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console
 from runtime.cli.exits import bug_lines
+from runtime.profile.cli.watching import add_watch_options
 from runtime.profile.kinds import NAMES
 
 NAME: Final = "python -m runtime.profile"
@@ -168,11 +169,10 @@ def _add_leaks(commands: Any) -> None:
     options.add_argument(
         "--fail-on", choices=GRADES, default="suspect", help="the least grade that ends in code 3 or 4 (suspect)"
     )
-    options = _command(
-        commands, "watch", "leaking:show_watch", "ceilings, slopes, loop lag; saves a bundle on a breach"
-    )
+    options = _command(commands, "watch", "leaking:show_watch", "bounds and objectives; saves a bundle on a breach")
     options.add_argument("-d", "--duration", type=_seconds, metavar="SECONDS", help="end after so long; else Ctrl-C")
     options.add_argument("--json", action="store_true", help="one JSON object a breach instead of text")
+    add_watch_options(options)
 
 
 def _add_files(commands: Any) -> None:

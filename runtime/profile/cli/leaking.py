@@ -20,6 +20,7 @@ from runtime.profile import capture
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import frame_text, note_all, pids_of, state_of, until_interrupted
 from runtime.profile.cli.stacks import as_json
+from runtime.profile.cli.watching import bounds_of, slos_of
 from runtime.profile.formats import leak_page
 from runtime.profile.model import Frame
 from runtime.profile.plain import plain, plain_report
@@ -116,7 +117,10 @@ def show_watch(arguments: Namespace, console: Console) -> int:
         data = plain(breach._asdict() if hasattr(breach, "_asdict") else vars(breach))
         console.say(orjson.dumps(data).decode() if arguments.json else str(breach))
 
+    bounds, slos = bounds_of(arguments), slos_of(arguments, state)
     console.note(f"watching {state}; Ctrl-C ends it")
     with until_interrupted() as stop:
-        breaches = watch(state, seconds=arguments.duration, tell=tell, stop=stop)
+        breaches = watch(
+            state, seconds=arguments.duration, tell=tell, stop=stop, bounds=bounds, slos=slos, save=arguments.save
+        )
     return ProfileExit.SUSPECT if breaches else ProfileExit.OK

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.errors import LeaksFound
 from runtime.host import kernel
-from runtime.profile.clean import Baseline, assert_clean, await_clean, created_by, top_function
+from runtime.profile.clean import Baseline, assert_clean, await_clean, created_by, labelled, top_function
 from runtime.profile.ledger import LEDGER
 from tests.unit.profile.garden import Garden, garden
 from tests.unit.profile.leak_seeds import leak_descriptor, leak_process, leak_task, leak_thread
@@ -50,6 +50,46 @@ def test_what_was_there_before_is_left_out(made: Garden) -> None:
     LEDGER.track("lock", "after")
     with pytest.raises(LeaksFound, match=r"1 x lock \(after\)"):
         assert_clean(0.0, baseline=baseline)
+
+
+def test_tests_that_run_at_the_same_time_are_told_apart(made: Garden) -> None:
+    """Another one, in another thread, leaves a task of its own loop and an entry; what has no label is everybody's."""
+    ours, theirs = Baseline("ours"), Baseline("theirs")
+    kept: list[object] = []
+
+    async def starts() -> None:
+        future = asyncio.get_running_loop().create_future()
+        kept.append((future, asyncio.create_task(waits(future), name="theirs")))
+        await asyncio.sleep(0)
+
+    async def waits(future: asyncio.Future[None]) -> None:
+        await future
+
+    def other_test() -> None:
+        loop = asyncio.new_event_loop()
+        kept.append(loop)
+        with labelled("theirs"):
+            LEDGER.track("lock", "of theirs")
+            loop.run_until_complete(starts())
+
+    thread = threading.Thread(target=other_test)
+    thread.start()
+    thread.join()
+    try:
+        with labelled("ours"):
+            assert_clean(0.0, baseline=ours, ignore=["descriptor"])
+            with pytest.raises(LeaksFound, match=r"1 x task \(theirs\)(.|\n)*1 x lock \(of theirs\)"):
+                assert_clean(0.0, baseline=theirs, ignore=["descriptor"])
+            LEDGER.track("lock", "of ours")
+        with pytest.raises(LeaksFound, match="of ours") as raised:
+            assert_clean(0.0, baseline=ours, ignore=["descriptor"])
+        assert "of theirs" not in str(raised.value)
+    finally:
+        loop = next(one for one in kept if isinstance(one, asyncio.AbstractEventLoop))
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
 
 
 @pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")

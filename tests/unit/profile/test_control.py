@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
@@ -23,6 +23,7 @@ from runtime.profile.model import Process
 from runtime.profile.page import Page, create_page
 from runtime.profile.presence import FOLDER, HERE, SIGNAL, _answer
 from runtime.storage.folder import StateFolder
+from tests.unit.profile.pages import Child, opened_page
 
 pytestmark = [pytest.mark.skipif(not kernel.LINUX, reason="needs /proc"), pytest.mark.slow]
 
@@ -30,32 +31,8 @@ pytestmark = [pytest.mark.skipif(not kernel.LINUX, reason="needs /proc"), pytest
 @pytest.fixture
 def page(state_dir: Path) -> Iterator[Page]:
     """The page of a folder that this process owns."""
-    with StateFolder.open(state_dir) as folder:
-        found = Page(create_page(str(folder.uuid), folder.path))
+    with opened_page(state_dir) as found:
         yield found
-        found.close()
-
-
-class Child:
-    """A fork that stands in the page and does something."""
-
-    def __init__(self, page: Page, body: Callable[[], None], threads: bool = True) -> None:
-        read_fd, write_fd = os.pipe()
-        self.pid = os.fork()
-        if not self.pid:
-            try:
-                HERE.begin(page, "worker", 1, "http", threads=threads)
-                os.write(write_fd, b"!")
-                body()
-            finally:
-                os._exit(0)
-        os.close(write_fd)
-        assert os.read(read_fd, 1) == b"!"
-        os.close(read_fd)
-
-    def end(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
 
 
 def spin_here() -> None:

@@ -76,6 +76,14 @@ def test_is_clean():
 def test_says_it_wrongly(loop):
     pass
 
+
+def test_is_labelled(no_leaks, loop):
+    from runtime.profile.contexts import labels_of
+    async def looks():
+        return dict(labels_of(asyncio.current_task()))
+    assert loop.run_until_complete(looks())["test"].endswith("test_orders.py::test_is_labelled")
+    loop.close()
+
 def test_is_not_asked(loop):
     loop.run_until_complete(starts())
 """
@@ -98,6 +106,7 @@ def test_what_leaves_something_behind_fails(tmp_path: Path) -> None:
         "test_forgets_an_exception": "ERROR",
         "test_is_clean": "PASSED",
         "test_says_it_wrongly": "ERROR",
+        "test_is_labelled": "PASSED",
         "test_is_not_asked": "PASSED",
     }, ran.stdout
     for text in (
