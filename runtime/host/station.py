@@ -195,6 +195,7 @@ class Station:
         """
         if now_ns >= HERE.due_ns:
             HERE.beat(now_ns)
+            ORIGINS.look()
         if now_ns - self._pulse_ns >= PULSE_NS or self._is_measured:
             self._pulse_ns = now_ns
             self._rss_bytes = self._memory.bytes()

@@ -69,6 +69,12 @@ _SUGGESTIONS: Final = {
     "lock": "release it in a `finally`, or use `with`",
     "subscription": "close the iterator",
     "checkout": "give it back in a `finally`, or use `with ctx.pool(...)`",
+    "run": "cancel it, or run it again; that it stands still is a fault of the engine: please report it",
+    "lease": "see whether the spawner is stopped or gone: it tells the engine who died",
+    "message": "as for a lease: whoever it was sent to is dead, and the engine does not know",
+    "ask": "close the runtime, and open the state folder again",
+    "actor": "end it: its state is on the disk, and a new one takes over",
+    "segment": "close and unlink it; a block of the dead goes with the process that has it open",
     "ledger": "a fault of whoever counts there, not of your program: please report it",
 }
 

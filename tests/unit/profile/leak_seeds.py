@@ -186,7 +186,7 @@ async def take_and_forget(lock: asyncio.Lock) -> None:
 
 async def leak_lock(garden: Garden) -> None:
     lock = asyncio.Lock()
-    task = asyncio.create_task(take_and_forget(lock))
+    task = asyncio.create_task(take_and_forget(lock), name="forgets")
     await task
     garden.kept += [lock, task]
 
@@ -262,7 +262,7 @@ SEEDS = (
     Row("segment", stranded_seeds.leak_segment, True),
     Row("segment", leak_kept_block, False),
     Row("view", leak_view, True),
-    Row("lock", leak_lock, True, "Task-"),
+    Row("lock", leak_lock, True, "forgets"),
     Row("lease", stranded_seeds.leak_lease, True, "worker 1 [default] (pid ", "handler"),
     Row("descriptor", leak_descriptor, True),
     Row("transport", leak_transport, True),
