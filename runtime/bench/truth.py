@@ -21,6 +21,8 @@ from runtime.profile.sampler import CpuSampler
 from runtime.profile.ticks import SELF
 
 DATA: Final = bytes(range(256)) * 1_500
+LONG_DATA: Final = DATA * 16
+"""Of the thread: 20 ms, or it would mostly wait for the interpreter lock."""
 TEXT: Final = json.dumps([{"n": n, "text": "x" * 20} for n in range(800)])
 LABEL: Final = "workflow"
 OTHER: Final = "(other)"
@@ -39,9 +41,9 @@ def in_json() -> None:
         json.loads(TEXT)
 
 
-def in_zlib() -> None:
+def in_zlib(data: bytes = DATA) -> None:
     """C that lets the interpreter go."""
-    zlib.compress(DATA, 6)
+    zlib.compress(data, 6)
 
 
 KINDS: Final[tuple[tuple[Callable[[], None], str, int], ...]] = (
@@ -145,7 +147,7 @@ def load(seconds: float, hz: float) -> list[Any]:
 
 def _pack_on(stop: threading.Event, used: list[int]) -> None:
     while not stop.is_set():
-        in_zlib()
+        in_zlib(LONG_DATA)
     used.append(time.thread_time_ns())
 
 

@@ -28,7 +28,7 @@ from runtime.profile.find import state_dir_of
 from runtime.profile.graph import Graph
 from runtime.profile.live import PATIENCE_S, dump
 from runtime.profile.model import AWAIT, COUNT, CPU, NANOSECONDS, Process, Profile, Sample
-from runtime.profile.others import OtherProcesses
+from runtime.profile.others import FACE, OtherProcesses
 from runtime.profile.snapshot import merged as merged_stacks
 
 HZ: Final = 99.0
@@ -76,7 +76,10 @@ def cpu(
     state_dir = state_dir_of(where)
     others = OtherProcesses(state_dir, pids)
     answers = ask(state_dir, "cpu", seconds=seconds, only=_set(pids), stop=others.stepped(stop), hz=hz)
+    faces = [process for process, _ in answers.failed if process.role == FACE]
+    answers = answers._replace(failed=[one for one in answers.failed if one[0] not in faces])
     profile = merged_answers(answers, Profile(CPU, NANOSECONDS, hz=hz))
+    profile.notes += [f"{named(face)} is not sampled: its signals are the program's own" for face in faces]
     others.add_to(profile)
     return kept(profile, by)
 

@@ -1,5 +1,5 @@
-"""Processes that cannot be sampled: what handlers started (compilers, ffmpeg, forks, `subprocess`), and the spawner,
-which may have no thread and must not wait.
+"""Processes that cannot be sampled: what handlers started (compilers, ffmpeg, forks, `subprocess`), the spawner, which
+may have no thread and must not wait, and the program itself, whose signals are its own.
 
 Nobody samples them from inside, but the kernel counts their CPU time. It is read when a capture begins, now and then
 meanwhile and at the end; the difference is one sample under the process that started it:
@@ -24,8 +24,11 @@ from runtime.profile.control import page_of_folder
 from runtime.profile.model import Frame, Process, Profile, Sample
 
 SPAWNER: Final = "spawner"
+FACE: Final = "face"
 LOOK_NS: Final = 500_000_000
 _TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_CPUCLOCK_SCHED: Final = 2
+"""Linux, include/linux/posix-timers.h: the clock that counts scheduled time in nanoseconds."""
 _PPID, _UTIME, _STIME, _START = 1, 11, 12, 19
 """Fields of /proc/PID/stat behind the name."""
 
@@ -69,10 +72,13 @@ class OtherProcesses:
         self._first = False
 
     def add_to(self, profile: Profile) -> None:
-        """What they used since the beginning, as samples."""
+        """What they used since the beginning, as samples; but for a program that was sampled after all."""
         self.look()
+        sampled = {sample.process for sample in profile.samples}
         for known, (owner, name, used_ns) in self._seen.items():
             spent_ns = used_ns - self._begin_ns[known]
+            if not name and owner.role == FACE and owner in sampled:
+                continue
             if spent_ns > 0 and (self._pids is None or owner.pid in self._pids):
                 stack, thread = (Frame(f"child: {name}"),), f"child {known[0]}"
                 if not name:
@@ -93,16 +99,19 @@ def others_of(state_dir: str) -> Iterator[tuple[Known, Process, str, int]]:
     for pid, (name, fields) in stats.items():
         owner = ours.get(pid)
         if owner is not None:
-            if owner.role == SPAWNER:
-                yield (pid, int(fields[_START])), owner, "", _used_ns(fields)
+            if owner.role in (SPAWNER, FACE):
+                yield (pid, int(fields[_START])), owner, "", _used_ns(pid, fields)
             continue
         owner = _owner(pid, stats, ours)
         # What the program itself starts beside the runtime is not the runtime's.
-        if owner is not None and owner.role != "face":
-            yield (pid, int(fields[_START])), owner, name, _used_ns(fields)
+        if owner is not None and owner.role != FACE:
+            yield (pid, int(fields[_START])), owner, name, _used_ns(pid, fields)
 
 
-def _used_ns(fields: list[bytes]) -> int:
+def _used_ns(pid: int, fields: list[bytes]) -> int:
+    """By the CPU clock of the process, or in ticks of 10 ms where that cannot be read."""
+    with suppress(OSError):
+        return time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
     return (int(fields[_UTIME]) + int(fields[_STIME])) * _TICK_NS
 
 

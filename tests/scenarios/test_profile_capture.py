@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
@@ -23,10 +23,11 @@ from runtime.profile import capture
 from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.doctor import py_spy
-from runtime.profile.formats import pprof
+from runtime.profile.formats import flame, pprof
 from runtime.profile.model import CPU, Profile
 from runtime.profile.web import ProfileServer
 from tests.scenarios import handlers_capture as handlers
+from tests.scenarios import handlers_sampling
 from tests.scenarios.waiting import await_lines, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
@@ -49,28 +50,46 @@ def worker_pids(rt: Runtime) -> list[int]:
     return [row.process.pid for row in rt.profile.processes() if row.process.role == "worker"]
 
 
-def test_one_picture_has_workers_children_who_was_born_and_who_was_killed(state_dir: Path, tmp_path: Path) -> None:
+class Put(NamedTuple):
+    """What a process had put at a time: how often so far, and the last of it."""
+
+    times: set[int]
+    content: Profile
+
+
+def test_one_picture_has_all_processes_who_was_born_and_who_was_killed(state_dir: Path, tmp_path: Path) -> None:
     """Acceptance test 8. The capture ends when all of it has happened, not after a time."""
     path, gate = tmp_path / "runs", tmp_path / "gate"
-    with Runtime(state_dir, node_types=[NodeType("cpu", workers=3)]) as rt:
+    types = [NodeType("cpu", workers=3), NodeType("io", workers=1, mode="asyncio")]
+    puts: dict[int, Put] = {}
+
+    def put_by(pid: int, times: int = 1) -> bool:
+        """Whether it has put something so often, which is looked at meanwhile."""
+        for one in state_dir.glob(f"profile/ask-*/{pid}-*.0"):
+            content = Profile.from_json(one.read_bytes().partition(b"\n")[2])
+            if content.samples:
+                seen = puts[pid].times if pid in puts else set()
+                puts[pid] = Put({*seen, content.total().value}, content)
+        return pid in puts and len(puts[pid].times) >= times
+
+    with Runtime(state_dir, node_types=types) as rt:
         handles = [rt.submit(handlers.compute, str(path), str(gate)) for _ in range(2)]
         handles.append(rt.submit(handlers.start_child, str(path), str(gate)))
-        await_lines(path, 3)
-        until(lambda: len(worker_pids(rt)) == 3, "three workers to have a slot")
+        handles.append(rt.options(node_type="io").submit(handlers_sampling.compute_in_tasks, str(path), str(gate)))
+        noted = await_lines(path, 4)
+        until(lambda: len(worker_pids(rt)) == 4, "four workers to have a slot")
         over = threading.Event()
         found: list[Profile] = []
         recording = threading.Thread(
             target=lambda: found.append(capture.cpu(rt, PATIENCE_S, stop=over.is_set)), name="recording"
         )
         recording.start()
-        folders = state_dir / "profile"
         before = worker_pids(rt)
-
-        def put_by(pid: int) -> int:
-            return sum(one.stat().st_size > 500 for one in folders.glob(f"ask-*/{pid}-*.0"))
-
         until(lambda: all(put_by(pid) for pid in before), "each worker to have put something", PATIENCE_S)
-        victim = next(row.pid for row in await_lines(path, 3) if row.word == "computes")
+        io = {row.process.pid for row in rt.profile.processes() if row.process.node_type == "io"}
+        victim = next(row.pid for row in noted if row.word == "computes" and row.pid not in io)
+        until(lambda: put_by(victim, 2), "the victim to have put something again", PATIENCE_S)
+        kept = puts[victim].content
         os.kill(victim, signal.SIGKILL)
         until(lambda: set(worker_pids(rt)) - set(before), "another worker", PATIENCE_S)
         (born,) = set(worker_pids(rt)) - set(before)
@@ -81,14 +100,30 @@ def test_one_picture_has_workers_children_who_was_born_and_who_was_killed(state_
         for handle in handles:
             handle.wait(PATIENCE_S)
     (profile,) = found
-    pids = {sample.process.pid for sample in profile.samples if sample.process is not None}
-    assert {*before, born} <= pids
-    assert {"face", "spawner", "engine"} & titles(profile), "who computes beside the workers is there, too"
-    assert "compute" in leaves(profile, "worker")
-    assert any(name.startswith("child: python") for name in leaves(profile, "worker"))
+    _check_who_is_there(profile, {*before, born})
     assert any("ended meanwhile" in note and str(victim) in note for note in profile.notes)
+    of_victim = profile.filter(lambda sample: sample.process is not None and sample.process.pid == victim)
+    assert of_victim.total().value >= kept.total().value, "only what came after the last flush is lost"
     again = pprof.decode(pprof.encode(profile))
     assert again.samples == profile.samples
+    page = flame.page(profile)
+    shown = [*titles(profile), "compute", "pack", "child: python", "MainThread", "part", "<task>"]
+    missing = [
+        name for name in shown if name.replace("<", "\\u003c").encode() not in page and name.encode() not in page
+    ]
+    assert not missing, "in one page"
+
+
+def _check_who_is_there(profile: Profile, workers: set[int]) -> None:
+    """Processes, threads and tasks."""
+    assert workers <= {sample.process.pid for sample in profile.samples if sample.process is not None}
+    assert {"face", "spawner", "engine"} <= titles(profile), "who supervises is there, too"
+    assert "compute" in leaves(profile, "worker")
+    assert any(name.startswith("child: python") for name in leaves(profile, "worker"))
+    executor = profile.filter(lambda sample: sample.stack[-1].name == "pack")
+    assert executor.samples
+    assert "MainThread" not in {sample.thread for sample in executor.samples}
+    assert any({"<task>", "part"} <= {frame.name for frame in sample.stack} for sample in profile.samples)
 
 
 def test_the_command_line_shows_a_runtime(state_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

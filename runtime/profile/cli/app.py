@@ -34,7 +34,10 @@ EXIT_CODES: Final = (
     "5 environment; 70 a bug of ours; 130 interrupted"
 )
 STATE: Final = "state folder that a running program has open; may be left out where there is one only"
-FORMATS: Final = "json, folded, pprof, speedscope, html, chrome; else by the name of the file"
+FORMATS: Final = (
+    "json, folded, pprof, speedscope, html, perfetto (Chrome's trace format, which ui.perfetto.dev opens; also: "
+    "chrome); else by the name of the file"
+)
 GRADES: Final = ("leak", "suspect", "info", "never")
 
 

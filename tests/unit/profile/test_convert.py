@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
 
 from actors.protocol.errors import EnvironmentFault
@@ -24,6 +25,18 @@ def test_one_format_into_another(tmp_path: Path) -> None:
     assert load(tmp_path / "e.pb.gz").total() == small().total()
     convert(tmp_path / "a.pb.gz", tmp_path / "out", "html")
     assert (tmp_path / "out").read_bytes().startswith(b"<!doctype html>")
+
+
+def test_what_is_written_for_perfetto_is_a_trace_that_it_opens(tmp_path: Path) -> None:
+    """Its page takes Chrome's format: an object with a list of events, each with a phase, and times in microseconds."""
+    save(small(), tmp_path / "out", "perfetto")
+    found = orjson.loads((tmp_path / "out").read_bytes())
+    events = found["traceEvents"]
+    assert {event["ph"] for event in events} <= {"X", "M", "i"}
+    spans = [event for event in events if event["ph"] == "X"]
+    assert spans
+    assert all({"name", "pid", "tid", "ts", "dur"} <= event.keys() for event in spans)
+    assert {"process_name", "thread_name"} <= {event["name"] for event in events if event["ph"] == "M"}
 
 
 @pytest.mark.slow
