@@ -11,7 +11,7 @@ import pytest
 
 from runtime.profile.labels import LABELS, current, expand, labels
 from runtime.profile.parents import above, chain_above, chain_of, context_of, parent_of, running_task, task_frame
-from runtime.profile.ticks import walk
+from runtime.profile.threads import walk
 from tests.unit.profile.loops import run
 
 Way = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
