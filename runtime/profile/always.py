@@ -1,7 +1,10 @@
 """What is always on in a process of the engine: labels of code, ticks at 19 a second of CPU time, looks at what waits.
 
-Called once each by whoever boots a worker or the engine. A program of a user has none of it unless somebody asks: its
-signals are its own.
+`begin`, `begin_loop` and `end` are called once each by whoever boots a worker or the engine. A program of a user has
+none of it unless somebody asks: its signals are its own.
+
+Who asks "always" is told what there is of it in each process, and can switch it off and on in processes that run, or
+change the rate of ticks: `python -m runtime.bench profile-cost` does, to see what it costs. The books stay on.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from runtime.profile.ticks import HZ, TICKS
 
 if TYPE_CHECKING:
     import asyncio
+
+    from runtime.profile.presence import Request
 
 ALWAYS: Final = "always"
 
@@ -59,3 +64,10 @@ def dress(worker: Any, node_type: str, *methods: str) -> None:
     """Give methods of a worker the name of its node type, as outside profilers see them."""
     for name in methods:
         setattr(worker, name, renamed(getattr(worker, name), NODE + node_type))
+
+
+def answer(request: Request) -> bytes:
+    """Options: `on` (None: only say what there is), `hz` of ticks. A process that never had it has none now."""
+    from runtime.profile.always_on import switched  # lazy: only who asks needs it
+
+    return switched(request.options.get("on"), float(request.options.get("hz", HZ)), ALWAYS)

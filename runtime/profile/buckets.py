@@ -7,8 +7,10 @@ Ticks come after random gaps, and each of them stands for as much of its second 
 kept for the whole bucket, and is divided by the number of ticks when it is closed. A tick that was as heavy as the gap
 before it would say the same on average with twice the variance, and would give a long call what was computed before it.
 
-Bounds: `ROWS_MAX` rows in the ring, at most about 8 MB at 1 KB for a stack of 40 frames; `BUCKET_ROWS_MAX` in a second,
-    beyond which stacks are added up as `CROWDED`; label sets as `labels.LabelSets` says.
+Bounds: `RING_BYTES_MAX` in the ring, by an estimate from above (`cost_of`), and `ROWS_MAX` rows; `BUCKET_BYTES_MAX` and
+    `BUCKET_ROWS_MAX` in a second, beyond which stacks are added up as `CROWDED`; label sets as `labels.LabelSets` says.
+    A process has two rings at most (what computes, what waits), so they are below 16 MiB whatever runs there; a usual one
+    has some hundred KB: 19 stacks of 25 frames a second are 1.5 MB a minute if all are different.
 Concurrency: one thread adds and closes; any may read what is closed.
 """
 
@@ -25,6 +27,11 @@ RING_S: Final = 60
 BUCKET_NS: Final = 1_000_000_000
 ROWS_MAX: Final = 8_192
 BUCKET_ROWS_MAX: Final = 4_096
+RING_BYTES_MAX: Final = 5 << 20
+BUCKET_BYTES_MAX: Final = 5 << 19
+_ROW_BYTES: Final = 512
+_PLACE_BYTES: Final = 44
+"""A reference to a code object, one to an offset, and the offset."""
 CROWDED: Final = "<too many stacks>"
 _GENERATION: Final = 30
 Places = tuple[CodeType | str, ...]
@@ -40,13 +47,18 @@ class Row:
         self.ns = self.seen = self.ticks = 0
 
 
+def cost_of(places: Places) -> int:
+    """Bytes that a row of this stack takes, and not more."""
+    return _ROW_BYTES + _PLACE_BYTES * len(places)
+
+
 class Bucket:
     """A second of ticks. Closed when `ended_ns` is set; times are monotonic."""
 
-    __slots__ = ("begun_ns", "ended_ns", "even_ns", "rows", "ticks")
+    __slots__ = ("begun_ns", "bytes", "ended_ns", "even_ns", "rows", "ticks")
 
     def __init__(self, begun_ns: int) -> None:
-        self.begun_ns, self.ended_ns = begun_ns, 0
+        self.begun_ns, self.ended_ns, self.bytes = begun_ns, 0, 0
         self.even_ns = self.ticks = 0
         self.rows: dict[Any, Row] = {}
 
@@ -58,7 +70,8 @@ class Buckets:
         self.label_sets = LabelSets()
         self.open = Bucket(0)
         self.ring: deque[Bucket] = deque(maxlen=RING_S + 1)
-        self._rows = 0
+        self.rows = self.bytes = 0
+        """In the ring."""
         self._generation = 0
 
     def add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> Row:
@@ -69,11 +82,13 @@ class Buckets:
         key = (thread, labels, hash((*map(id, places), *offsets)))
         row = rows.get(key)
         if row is None:
-            if len(rows) >= BUCKET_ROWS_MAX:
+            cost = cost_of(places)
+            if len(rows) >= BUCKET_ROWS_MAX or self.open.bytes + cost > BUCKET_BYTES_MAX:
                 places, offsets, key = (CROWDED,), (-1,), (thread, labels, 0)
                 row = rows.get(key)
             if row is None:
                 row = rows[key] = Row(places, offsets, labels, thread)
+                self.open.bytes += cost
         row.ns += ns
         row.seen += 1
         return row
@@ -100,12 +115,15 @@ class Buckets:
                         left_ns = 0
             bucket.ended_ns = now_ns
             ring = self.ring
-            if len(ring) == ring.maxlen:
-                self._rows -= len(ring[0].rows)
+            while len(ring) == ring.maxlen or (
+                ring and (self.rows + len(bucket.rows) > ROWS_MAX or self.bytes + bucket.bytes > RING_BYTES_MAX)
+            ):
+                oldest = ring.popleft()
+                self.rows -= len(oldest.rows)
+                self.bytes -= oldest.bytes
             ring.append(bucket)
-            self._rows += len(bucket.rows)
-            while self._rows > ROWS_MAX and len(ring) > 1:
-                self._rows -= len(ring.popleft().rows)
+            self.rows += len(bucket.rows)
+            self.bytes += bucket.bytes
         self.open = Bucket(now_ns)
         self._generation += 1
         if self._generation % _GENERATION == 0:
@@ -122,4 +140,4 @@ class Buckets:
         """Begin anew."""
         self.ring.clear()
         self.open = Bucket(0)
-        self._rows = 0
+        self.rows = self.bytes = 0

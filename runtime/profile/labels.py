@@ -188,6 +188,10 @@ class LabelSets:
             known = self._known[found] = self._before.get(found, found)
         return known
 
+    def __len__(self) -> int:
+        """How many are known, of both generations."""
+        return len(self._known) + len(self._before)
+
     def age(self) -> None:
         """Half a minute has passed."""
         self._before, self._known = self._known, {}

@@ -41,6 +41,7 @@ from runtime.profile.ledger import LEDGER
 from runtime.profile.machine import ProcessThings
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.presence import Request
+from runtime.profile.turns import TURNS
 
 SECONDS: Final = 5.0
 """Of a look at growth; the windows of RabbitMQ's `maybe_stuck`."""
@@ -129,6 +130,7 @@ class Investigation:
 
     # --- looking --------------------------------------------------------------------------------------------------
 
+    @TURNS.shortly
     def look(self, now_ns: int | None = None) -> None:
         """Add a window to what is known. A time of one's own is for tests."""
         for group in self._groups.values():

@@ -377,9 +377,9 @@ class PageSlot:
         """SEEN, DONE or FAILED."""
         self.page.words[self._at + _ACKS + block] = number << 2 | state
 
-    def add_cost(self, cpu_ns: int) -> None:
-        """The profiler itself took this much."""
-        self.page.words[self._at + SELF_CPU] += cpu_ns
+    def show_cost(self, cpu_ns: int) -> None:
+        """The profiler itself took this much, in all."""
+        self.page.words[self._at + SELF_CPU] = cpu_ns
 
     def hears(self, more: int) -> None:
         """It answers to this, too."""

@@ -19,6 +19,7 @@ from runtime.profile.labels import LABELS
 
 PARENTS_MAX: Final = 12
 CHAIN_MAX: Final = 96
+DEPTH_MAX: Final = 192
 _SEARCH_MAX: Final = 24
 _POOL_FRAMES: Final = 8
 

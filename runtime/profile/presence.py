@@ -35,7 +35,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -60,6 +60,8 @@ from runtime.profile.page import (
     PageSlot,
     RequestRow,
 )
+from runtime.profile.self_cost import SELF_COST
+from runtime.profile.turns import TURNS
 
 SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGURG
 """Asks for a look at the page. Real-time signals are nobody's; where there are none, one that is ignored by default."""
@@ -79,9 +81,12 @@ ANSWERS: Final = {
     "pools": "runtime.host.lenders:answer",
     "lag": "runtime.profile.lag:answer",
     "memory": "runtime.profile.memory:answer",
+    "always": "runtime.profile.always:answer",
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
 to say has been put already."""
+LONG: Final = frozenset({"cpu", "await", "leaks", "prove"})
+"""Those that mostly sleep: what they compute is in short turns (see `turns`), the time between is not."""
 FOLDER: Final = "profile"
 """Of a state folder: where answers and bundles are."""
 BEAT_NS: Final = 1_000_000_000
@@ -235,9 +240,12 @@ class Here:
     def beat(self, now_ns: int) -> None:
         """Write the books. Called when `due_ns` has come, where a process comes by anyway."""
         self.due_ns = now_ns + BEAT_NS
+        begun_ns = time.thread_time_ns()
         for presence in list(self.presences):
             with suppress(ValueError):  # its page was closed meanwhile
                 presence.slot.publish(now_ns)
+                presence.slot.show_cost(SELF_COST.total_ns())
+        SELF_COST.books_ns += time.thread_time_ns() - begun_ns
 
     def _listen(self, relayed: bool) -> None:
         """Handlers for what nobody else has a handler for."""
@@ -360,7 +368,8 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
             return
         request = Request(presence, row, main)
         try:
-            content = answer(request)
+            with nullcontext() if request.what in LONG or not presence.threads else TURNS.short():
+                content = answer(request)
             if content is not None:
                 request.put(content)
                 request.done()
@@ -368,7 +377,8 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
             with suppress(OSError):
                 request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
             request.done(failed=True)
-        presence.slot.add_cost(time.thread_time_ns() - begun_ns)
+        SELF_COST.answers_ns += time.thread_time_ns() - begun_ns
+        presence.slot.show_cost(SELF_COST.total_ns())
 
 
 def answer(request: Request) -> bytes | None:
@@ -381,6 +391,7 @@ def answer(request: Request) -> bytes | None:
 def answer_count(request: Request) -> bytes:
     """The books as they are now; also of a process that sleeps and writes none."""
     request.presence.slot.publish(time.monotonic_ns())
+    request.presence.slot.show_cost(SELF_COST.total_ns())
     return orjson.dumps({name: [*count] for name, count in LEDGER.counts().items()})
 
 

@@ -59,6 +59,11 @@ class Looked(NamedTuple):
     state: str
     answers: bool
 
+    @property
+    def self_cpu_ratio(self) -> float:
+        """The part of its CPU time that the profiler took: `profiler_self_cpu_ratio` in data."""
+        return self.self_ns / self.cpu_ns if self.cpu_ns else 0.0
+
     def live(self, kind: str) -> int:
         """How many of a kind live there; 0 where its books are not known."""
         return self.counts[kind].live if kind in self.counts else 0

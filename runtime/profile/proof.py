@@ -40,14 +40,13 @@ from runtime.profile.pins import Pinned, evidence_now, pins_now
 from runtime.profile.presence import Request
 from runtime.profile.roots import Roots, snapshot, tasks_there
 from runtime.profile.support import lacking
+from runtime.profile.turns import TURNS
 
 LEAK: Final = "leak"
 SUSPECT: Final = "suspect"
 CONFIRM_S: Final = 1.0
 """Between the two marks: what is being handed over has settled by then (golang/go #75729 is that flake)."""
 TIMEOUT_S: Final = 60.0
-_SWITCH_S: Final = 10.0
-"""No other thread is asked to run between the look at the frames and the fork."""
 _ENGINE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
@@ -249,15 +248,11 @@ def _look(roots_extra: Iterable[Any], pins: list[Pinned], deadline: float) -> _S
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """No thread switch is asked for by others, and no warning about threads is made of the fork."""
-    interval = sys.getswitchinterval()
     time.sleep(0)  # whoever waits for the interpreter has it first
-    sys.setswitchinterval(_SWITCH_S)
-    try:
+    with TURNS.long():
         if sys.version_info >= (3, 12):
             _no_warning()
         yield
-    finally:
-        sys.setswitchinterval(interval)
 
 
 def _no_warning() -> None:

@@ -30,6 +30,7 @@ from runtime.profile.presence import HERE
 from runtime.profile.pressure import RunQueue
 from runtime.profile.rendering import Names, profile_of
 from runtime.profile.ticks import CAPTURE_HZ, HZ_MAX, TICKS
+from runtime.profile.turns import TURNS
 from runtime.profile.waits import AWAIT_HZ, HERE_WAITS, WaitLooks
 
 if TYPE_CHECKING:
@@ -112,8 +113,7 @@ class CpuSampler:
         total_ns = max(TICKS.total_ns - self._total_ns, 1)
         title = f"{self.process.title} ({self.process.pid})"
         notes = [f"{title}: ticks took {(TICKS.self_ns - self._cost_ns) / total_ns:.2%} of its CPU time"]
-        if halved := TICKS.halved - self._halved:
-            notes.append(f"{title}: ticks cost too much, so their rate was halved {halved} times")
+        notes += [f"{title}: {note}" for note in slowed(TICKS.halved - self._halved)]
         if overflowed := TICKS.buckets.label_sets.overflowed - self._overflowed:
             notes.append(f"{title}: {overflowed} ticks had more label sets than are kept apart; they are 'other'")
         if errors := TICKS.errors - self._errors:
@@ -163,6 +163,14 @@ class AwaitSampler:
         return self.flush()
 
 
+def slowed(halved: int) -> list[str]:
+    """What the breaker did, in words: how often it has halved the rate since, and that it is below what was asked for."""
+    said = [f"ticks cost too much, so their rate was halved {halved} times"] if halved else []
+    if TICKS.slow > 1.0:
+        said.append(f"ticks are slowed down to {TICKS.hz:.3g} a second, because they cost too much")
+    return said
+
+
 def this_process() -> Process:
     """This process, as it stands in the page of processes, or nameless."""
     for presence in HERE.presences:
@@ -199,6 +207,8 @@ def flight(seconds: float = RING_S, process: Process | None = None, kind: str = 
     buckets = [bucket for bucket in ring if bucket.ended_ns > now_ns - int(seconds * 1e9)]
     found = profile_of(buckets, process or this_process(), hz)
     found.kind = kind
+    if kind == CPU:
+        found.notes += [f"{(process or this_process()).title}: {note}" for note in slowed(0)]
     if buckets:
         found.duration_ns = now_ns - buckets[0].begun_ns
         found.begun_ns = time.time_ns() - found.duration_ns
@@ -263,10 +273,12 @@ def _answer(request: Request, so_far: Callable[[], Profile], stop: Callable[[], 
         while (left := begun + request.seconds - time.monotonic()) > 0 and not request.over():
             time.sleep(min(FLUSH_S, left))
             if left > FLUSH_S and not ended.locked():
-                request.put(so_far().to_json())
+                with TURNS.short():
+                    request.put(so_far().to_json())
         if not ended.acquire(blocking=False):
             return None
-        return stop().to_json()
+        with TURNS.short():
+            return stop().to_json()
     except BaseException:  # as where the page was closed, with which this runtime ends
         stop()
         raise

@@ -47,6 +47,7 @@ from runtime.profile.buckets import Bucket, Buckets, Places
 from runtime.profile.execs import EXECS
 from runtime.profile.labels import LABELS, THREADS, Labels, expand
 from runtime.profile.parents import PoolWork, chain_above
+from runtime.profile.self_cost import SELF_COST
 from runtime.profile.threads import clock_of, thread_name, walk
 from runtime.profile.timers import CpuTimer, CpuTimers, since_kernel_tick_ns
 
@@ -108,6 +109,15 @@ class Ticks:
         """Ticks in a second of CPU time, as they are now."""
         return max(self._rates.values(), default=0.0) / self._slow
 
+    @property
+    def slow(self) -> float:
+        """By how much the breaker holds the rate down: 1, 2, 4, ..."""
+        return self._slow
+
+    def askers(self) -> list[object]:
+        """Who wants ticks."""
+        return list(self._rates)
+
     def start(self, who: object, hz: float = HZ) -> bool:
         """Have ticks; of several who want them, the fastest decides. On the main thread.
 
@@ -146,7 +156,7 @@ class Ticks:
             frame = sys._getframe(1)
             while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
                 frame = frame.f_back
-            self._guarded(frame, True, True, ENDS if ends else CUTS)
+            self._guarded(frame, True, True, how=ENDS if ends else CUTS)
         self.buckets.close(monotonic_ns())
 
     def check(self) -> None:
@@ -265,25 +275,26 @@ class Ticks:
         """SIGPROF. Lets nothing out but what other handlers raise to end the interrupted code."""
         try:
             if self.on and not self._suspended and self._timers is not None:
+                main_ns = thread_time_ns()
                 main, rest = self._timers.due()
                 self._since_ns = since_kernel_tick_ns(monotonic_ns())
                 self._arm(main, rest)
-                self._guarded(frame, main, rest)
+                self._guarded(frame, main, rest, main_ns)
         except Exception:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
             self.errors += 1
 
-    def _guarded(self, frame: FrameType | None, main: bool, rest: bool, how: int = TICK) -> None:
-        now_ns = monotonic_ns()
+    def _guarded(self, frame: FrameType | None, main: bool, rest: bool, main_ns: int = 0, how: int = TICK) -> None:
+        now_ns, main_ns = monotonic_ns(), main_ns or thread_time_ns()
         if self._busy_ns and now_ns - self._busy_ns < _STALE_NS:
             return
         self._busy_ns = now_ns
         try:
-            self._sample(frame, now_ns, main, rest, how)
+            self._sample(frame, now_ns, main_ns, main, rest, how)
         finally:
             self._busy_ns = 0
 
-    def _sample(self, frame: FrameType | None, now_ns: int, main: bool, rest: bool, how: int) -> None:
-        main_ns, process_ns = thread_time_ns(), process_time_ns()
+    def _sample(self, frame: FrameType | None, now_ns: int, main_ns: int, main: bool, rest: bool, how: int) -> None:
+        process_ns = process_time_ns() - (thread_time_ns() - main_ns)  # as it was when the tick came
         if self.buckets.is_over(now_ns):
             self.buckets.close(now_ns)
         self._rest_ns += process_ns - self._process_ns - (main_ns - self._seen_ns)
@@ -297,6 +308,7 @@ class Ticks:
         self._main_ns += cost_ns
         self._seen_ns, self._process_ns = end_ns, process_ns + cost_ns
         self.self_ns += cost_ns
+        SELF_COST.ticks_ns += cost_ns
         if process_ns - self._judged[0] >= _JUDGED_NS:
             self._judge(process_ns)
         if self.count - self._rated[1] >= _RATE_TICKS:

@@ -15,6 +15,7 @@ Known limits: a task that began after the look before counts as if it had waited
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -27,6 +28,7 @@ from runtime.profile.labels import LABELS, MAIN, THREADS, expand
 from runtime.profile.parents import above, chain_of, context_of
 from runtime.profile.pins import PINS, Pinned
 from runtime.profile.pressure import LoopLag
+from runtime.profile.self_cost import SELF_COST
 from runtime.profile.threads import walk
 
 if TYPE_CHECKING:
@@ -64,15 +66,22 @@ class WaitLooks:
     # --- on and off -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to look: for the first time after a part of the time between two looks that is different each time, so
+        that workers which begin together do not look together."""
         self._on = True
-        PINS.append(self._pinned)
+        if self._pinned not in PINS:
+            PINS.append(self._pinned)
         self._last_ns = time.monotonic_ns()
         if self.loop is None:
             self._cpu_ns = _cpu_ns()
             threading.Thread(target=self._by_thread, name="mainspring-waits", daemon=True).start()
         else:
-            self._call(self._plan)
+            self._call(self._plan_first)
+
+    def switch(self, on: bool) -> None:
+        """Begin or stop, whatever it is now."""
+        if on != self._on:
+            self.start() if on else self.stop()
 
     def stop(self) -> None:
         """Look no more."""
@@ -113,17 +122,21 @@ class WaitLooks:
 
     # --- a loop ---------------------------------------------------------------------------------------------------
 
-    def _plan(self) -> None:
+    def _plan_first(self) -> None:
+        self._cancel()
+        self._plan((time.monotonic_ns() ^ os.getpid() * 7_919) % 1_009 / 1_009)
+
+    def _plan(self, part: float = 1.0) -> None:
         if self._on and self.loop is not None:
-            self._due_ns = time.monotonic_ns() + int(1e9 / self.hz)
-            self._handle = self.loop.call_later(1.0 / self.hz, self._look)
+            self._due_ns = time.monotonic_ns() + int(part * 1e9 / self.hz)
+            self._handle = self.loop.call_later(part / self.hz, self._look)
 
     def _cancel(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
 
     def _look(self) -> None:
-        now_ns = time.monotonic_ns()
+        now_ns, begun_ns = time.monotonic_ns(), time.thread_time_ns()
         elapsed_ns, self._last_ns = now_ns - self._last_ns, now_ns
         self.lag.add(now_ns - self._due_ns)
         self.looks += 1
@@ -135,11 +148,12 @@ class WaitLooks:
             first = (now_ns % 1_009) / 1_009 * every
             chosen = [tasks[int(first + at * every)] for at in range(int((len(tasks) - first) / every + 0.999999))]
             self._rests.append(chosen)
-            self._slice(chosen, int(elapsed_ns * every))
+            self._slice(chosen, int(elapsed_ns * every), begun_ns)
         finally:
             self._plan()
 
-    def _slice(self, tasks: list[Any], weight_ns: int) -> None:
+    def _slice(self, tasks: list[Any], weight_ns: int, begun_ns: int = 0) -> None:
+        begun_ns = begun_ns or time.thread_time_ns()
         for found in tasks[:SLICE]:
             task = found() if isinstance(found, weakref.ref) else found
             if task is not None and not task.done() and task.get_loop() is self.loop:
@@ -150,6 +164,7 @@ class WaitLooks:
             self.loop.call_soon(self._slice, tasks, weight_ns)
         else:
             self._rests = [rest for rest in self._rests if rest]
+        SELF_COST.looks_ns += time.thread_time_ns() - begun_ns
 
     def _add_task(self, task: Any, weight_ns: int) -> None:
         places, offsets = chain_of(task.get_coro())

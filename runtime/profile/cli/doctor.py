@@ -277,4 +277,6 @@ def of_folder(state: str) -> Iterator[Fact]:
     rows = looked(state, fresh=False)
     cpu_ns, self_ns = sum(row.cpu_ns for row in rows), sum(row.self_ns for row in rows)
     ratio = self_ns / cpu_ns if cpu_ns else 0.0
-    yield Fact("profiler's own CPU", GOOD, f"{duration_text(self_ns)} of {duration_text(cpu_ns)}, {ratio:.2%}")
+    each = ", ".join(f"{row.process.title} {row.self_cpu_ratio:.2%}" for row in rows if row.self_ns)
+    text = f"{duration_text(self_ns)} of {duration_text(cpu_ns)}, {ratio:.2%}"
+    yield Fact("profiler's own CPU", GOOD, text + (f": {each}" if each else ""))

@@ -100,7 +100,7 @@ def process_lines(rows: Sequence[Looked]) -> list[str]:
             bytes_text(row.rss_bytes),
             str(row.threads),
             *(f"{row.live(kind):,}" if row.counts else "–" for kind in (DESCRIPTOR, TASK, RUN, LEASE)),
-            duration_text(row.self_ns),
+            f"{duration_text(row.self_ns)} {row.self_cpu_ratio:.2%}",
             STATES.get(row.state, row.state) + ("" if row.answers else " does not answer"),
         )
         for row in rows
@@ -111,6 +111,7 @@ def process_lines(rows: Sequence[Looked]) -> list[str]:
 def process_json(row: Looked) -> dict[str, Any]:
     """A process as data."""
     found = row._asdict() | {"process": row.process._asdict() | {"title": row.process.title}}
+    found["profiler_self_cpu_ratio"] = row.self_cpu_ratio
     found["counts"] = {kind: count._asdict() for kind, count in row.counts.items() if any(count)}
     return found
 

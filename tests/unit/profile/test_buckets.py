@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.profile.buckets import BUCKET_NS, BUCKET_ROWS_MAX, CROWDED, RING_S, ROWS_MAX, Buckets
+from runtime.profile.buckets import (
+    BUCKET_BYTES_MAX,
+    BUCKET_NS,
+    BUCKET_ROWS_MAX,
+    CROWDED,
+    RING_BYTES_MAX,
+    RING_S,
+    ROWS_MAX,
+    Buckets,
+)
 
 CODES = [(lambda: None).__code__, (lambda: 1).__code__, (lambda: 2).__code__]
 
@@ -87,3 +98,26 @@ def test_only_what_began_since_then_is_read() -> None:
         made.add((CODES[0],), (0,), (), "t", 1)
         made.close(second * BUCKET_NS)
     assert [bucket.begun_ns for bucket in made.closed(2 * BUCKET_NS)] == [2 * BUCKET_NS]
+
+
+def test_the_deepest_stacks_take_no_more_memory_than_is_said() -> None:
+    """PROFILER.md 4.6: at most 16 MiB a process, of which a ring for what computes and one for what waits."""
+    made, depth, offset = Buckets(), 192, 1_000
+    tracemalloc.start()
+    try:
+        for second in range(8):
+            for _ in range(300):
+                offset += depth
+                made.add((CODES[0],) * depth, tuple(range(offset, offset + depth)), (), "t", 1)
+            made.close(second)
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 0 < used <= made.bytes + made.open.bytes + 100_000
+    assert made.bytes <= RING_BYTES_MAX
+    assert made.rows == sum(len(bucket.rows) for bucket in made.ring)
+    assert made.bytes == sum(bucket.bytes for bucket in made.ring)
+    crowded = [row.seen for bucket in made.ring for row in bucket.rows.values() if row.places == (CROWDED,)]
+    assert all(bucket.bytes <= BUCKET_BYTES_MAX + 1_000 for bucket in made.ring)
+    assert crowded
+    assert 2 * RING_BYTES_MAX + BUCKET_BYTES_MAX <= 16 << 20

@@ -58,7 +58,7 @@ def test_a_slot_shows_who_and_what(page: Page) -> None:
     finally:
         LEDGER.release(token)
     slot.ack(2, 99, DONE)
-    slot.add_cost(1000)
+    slot.show_cost(1000)
     (row,) = page.processes()
     assert (row.hears, row.hang_fd, row.acks[2], row.self_cpu_ns) == (3, 17, (99, DONE), 1000)
     slot.release()

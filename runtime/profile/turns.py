@@ -1,0 +1,95 @@
+"""How long a thread of ours may keep the interpreter while others want it: `TURNS.short()`, `TURNS.long()`.
+
+An answer is made by a thread, and while it computes, whoever wants the interpreter waits for the switch interval, 5 ms
+by default: an event loop would stand still for as long, again and again. In a block of `TURNS.short()` that is half a
+millisecond. Letting go by `sleep(0)` is no substitute: who lets go has it back before the other one has woken up.
+`TURNS.long()` is for the moment before a fork: no other thread is asked to run.
+
+Of several that overlap the longest counts. What was set before is set again when the last one ends, unless somebody
+else has set something else meanwhile.
+
+Known limits: a single call of C code (`orjson.dumps`) is not interrupted, so what is large must be done in pieces.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+SHORT_S: Final = 0.0005
+LONG_S: Final = 10.0
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Turns:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: list[float] = []
+        self._before = self._ours = 0.0
+        os.register_at_fork(after_in_child=self._forked)
+
+    @contextmanager
+    def short(self) -> Iterator[None]:
+        """Others have the interpreter soon when they want it."""
+        with self._of(SHORT_S):
+            yield
+
+    @contextmanager
+    def long(self) -> Iterator[None]:
+        """Others have the interpreter when this thread waits for something."""
+        with self._of(LONG_S):
+            yield
+
+    def shortly(self, fn: Callable[P, T]) -> Callable[P, T]:
+        """Decorator: run this in short turns."""
+
+        @wraps(fn)
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            with self._of(SHORT_S):
+                return fn(*args, **kwargs)
+
+        return run
+
+    @contextmanager
+    def _of(self, seconds: float) -> Iterator[None]:
+        with self._lock:
+            if not self._asked:
+                self._before = sys.getswitchinterval()
+            self._asked.append(seconds)
+            self._set()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asked.remove(seconds)
+                self._leave()
+
+    def _leave(self) -> None:
+        if self._asked:
+            self._set()
+        elif sys.getswitchinterval() == self._ours:
+            sys.setswitchinterval(self._before)
+
+    def _set(self) -> None:
+        longest = max(self._asked)
+        sys.setswitchinterval(longest if longest > SHORT_S else min(longest, self._before))
+        self._ours = sys.getswitchinterval()  # in whole microseconds
+
+    def _forked(self) -> None:
+        """Whoever asked for it is not in the child."""
+        self._lock = threading.Lock()
+        if self._asked:
+            self._asked.clear()
+            self._leave()
+
+
+# global: of this process, as the switch interval is
+TURNS: Final = Turns()
