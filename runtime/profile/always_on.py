@@ -7,32 +7,47 @@ from typing import Any, Final
 
 import orjson
 
+from runtime.profile.always import ALWAYS
 from runtime.profile.ledger import LEDGER
 from runtime.profile.sampler import on_main_thread
 from runtime.profile.self_cost import SELF_COST
-from runtime.profile.ticks import TICKS
+from runtime.profile.ticks import HZ, TICKS
 from runtime.profile.waits import HERE_WAITS
-
-_HAD: Final[set[object]] = set()
-"""global: who was switched off here and may be switched on again; a process has one set of ticks."""
 
 
 def switched(on: bool | None, hz: float, who: object) -> bytes:
     """Switch it, and say what there is."""
-    if on is not None and (who in TICKS.askers() or who in _HAD):
-        on_main_thread(lambda: _ticks(on, hz, who))
-    if on is not None and HERE_WAITS.always is not None:
-        HERE_WAITS.always.switch(on)
+    if on is not None:
+        always_on(on, hz, who)
     return orjson.dumps(facts())
+
+
+def always_on(on: bool, hz: float = HZ, who: object = ALWAYS) -> None:
+    """Switch it in this process, where it was on at some time."""
+    if who in TICKS.askers() or who in OFF.who:
+        on_main_thread(lambda: _ticks(on, hz, who))
+    if HERE_WAITS.always is not None:
+        HERE_WAITS.always.switch(on)
 
 
 def _ticks(on: bool, hz: float, who: object) -> None:
     if on:
-        _HAD.discard(who)
+        OFF.who.discard(who)
         TICKS.start(who, hz)
     else:
-        _HAD.add(who)
+        OFF.who.add(who)
         TICKS.stop(who)
+
+
+class SwitchedOff:
+    """Who was switched off, and may be switched on again."""
+
+    def __init__(self) -> None:
+        self.who: set[object] = set()
+
+
+# global: of this process, which has one set of ticks
+OFF: Final = SwitchedOff()
 
 
 def facts() -> dict[str, Any]:
@@ -40,6 +55,7 @@ def facts() -> dict[str, Any]:
     waits = HERE_WAITS.always
     return {
         "hz": TICKS.hz,
+        "timer": TICKS.timer,
         "askers": [str(who) for who in TICKS.askers()],
         "ticks": TICKS.count,
         "halved": TICKS.halved,

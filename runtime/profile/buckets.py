@@ -9,8 +9,8 @@ before it would say the same on average with twice the variance, and would give 
 
 Bounds: `RING_BYTES_MAX` in the ring, by an estimate from above (`cost_of`), and `ROWS_MAX` rows; `BUCKET_BYTES_MAX` and
     `BUCKET_ROWS_MAX` in a second, beyond which stacks are added up as `CROWDED`; label sets as `labels.LabelSets` says.
-    A process has two rings at most (what computes, what waits), so they are below 16 MiB whatever runs there; a usual one
-    has some hundred KB: 19 stacks of 25 frames a second are 1.5 MB a minute if all are different.
+    A process has two rings at most (what computes, what waits), so they are below 16 MiB whatever runs there. Most have
+    some hundred KB; 19 stacks of 25 frames a second are 2 MB a minute if all are different.
 Concurrency: one thread adds and closes; any may read what is closed.
 """
 
@@ -27,10 +27,10 @@ RING_S: Final = 60
 BUCKET_NS: Final = 1_000_000_000
 ROWS_MAX: Final = 8_192
 BUCKET_ROWS_MAX: Final = 4_096
-RING_BYTES_MAX: Final = 5 << 20
+RING_BYTES_MAX: Final = 6 << 20
 BUCKET_BYTES_MAX: Final = 5 << 19
 _ROW_BYTES: Final = 512
-_PLACE_BYTES: Final = 44
+_PLACE_BYTES: Final = 48
 """A reference to a code object, one to an offset, and the offset."""
 CROWDED: Final = "<too many stacks>"
 _GENERATION: Final = 30
@@ -82,13 +82,12 @@ class Buckets:
         key = (thread, labels, hash((*map(id, places), *offsets)))
         row = rows.get(key)
         if row is None:
-            cost = cost_of(places)
-            if len(rows) >= BUCKET_ROWS_MAX or self.open.bytes + cost > BUCKET_BYTES_MAX:
+            if len(rows) >= BUCKET_ROWS_MAX or self.open.bytes + cost_of(places) > BUCKET_BYTES_MAX:
                 places, offsets, key = (CROWDED,), (-1,), (thread, labels, 0)
                 row = rows.get(key)
             if row is None:
                 row = rows[key] = Row(places, offsets, labels, thread)
-                self.open.bytes += cost
+                self.open.bytes += cost_of(places)
         row.ns += ns
         row.seen += 1
         return row

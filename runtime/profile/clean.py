@@ -220,11 +220,14 @@ def _grouped(seen: Iterable[Seen], process: Process | None = None) -> list[Findi
         groups.setdefault(one.signature, []).append(one)
     now_ns = time.monotonic_ns()
     found = []
-    for signature, ones in groups.items():
+    while groups:  # one by one, as they are freed: see `turns`
+        signature, ones = groups.popitem()
         proof = next((one.proof for one in ones if one.proof), "")
         why = proof or "it is still there"
         found.append(finding_of(LEAK, signature, ones, _NO_FACTS, why, now_ns, process, proved=bool(proof)))
-    return found
+        while ones:
+            ones.pop()
+    return found[::-1]
 
 
 # --- other processes --------------------------------------------------------------------------------------------------

@@ -215,7 +215,9 @@ class BooksLook:
 
     def _look_at_tasks(self) -> None:
         """Where each task waits, and which there are, entered or not."""
-        self._waits, self._tasks = {}, {}
+        for last in (self._waits, self._tasks):
+            while last:  # one by one: see `turns`
+                last.popitem()
         due_ns = time.monotonic_ns() + _SLICE_NS
         for number, task in enumerate(all_tasks()):
             self._tasks[id(task)] = task

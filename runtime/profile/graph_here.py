@@ -23,12 +23,11 @@ from importlib import import_module
 from types import FrameType
 from typing import Any, Final
 
-import orjson
-
 from runtime.profile.gauges import SHOWN
 from runtime.profile.graph import WaitEdge, WaitNode
 from runtime.profile.kinds import TASK
 from runtime.profile.ledger import LEDGER, Entry
+from runtime.profile.model import in_pieces
 from runtime.profile.presence import Request
 from runtime.profile.snapshot import all_tasks, await_chain
 
@@ -41,7 +40,13 @@ _ANSWERS: Final = "mainspring-answer"
 def answer(request: Request) -> bytes:
     """The answer to "tree"."""
     nodes, edges = here(request.process.title, request.process.pid)
-    return orjson.dumps({"nodes": [[*node] for node in nodes], "edges": [[*edge] for edge in edges]})
+    pieces = [b'{"nodes":', *in_pieces([*node] for node in nodes), b',"edges":']
+    pieces += (*in_pieces([*edge] for edge in edges), b"}")
+    while nodes:
+        nodes.pop()
+    while edges:
+        edges.pop()
+    return b"".join(pieces)
 
 
 def here(title: str, pid: int) -> tuple[list[WaitNode], list[WaitEdge]]:
@@ -82,7 +87,7 @@ def _tasks(title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
     now_ns = time.monotonic_ns()
     for task in tasks:
         with suppress(RuntimeError, AttributeError):
-            yield from _task(task, entries.get(id(task)), now_ns, title, pid)
+            yield from _task(task, entries.pop(id(task), None), now_ns, title, pid)
 
 
 def _task(task: Any, entry: Entry | None, now_ns: int, title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:

@@ -24,7 +24,10 @@ _FD: Final = "/proc/self/fd"
 
 def answer(request: Request) -> bytes:
     """The answer to "held"."""
-    return holdings(str(request.options.get("kind", "")), request.process).to_json()
+    found = holdings(str(request.options.get("kind", "")), request.process)
+    content = found.to_json()
+    found.let_go()
+    return content
 
 
 def holdings(kind: str, process: Process | None = None) -> Profile:

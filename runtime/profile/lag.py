@@ -29,8 +29,9 @@ import orjson
 
 from runtime.profile.contexts import labels_of
 from runtime.profile.model import Frame, Labels
-from runtime.profile.presence import HERE, Places, Request, answer_count, places_of
+from runtime.profile.presence import HERE, Request, answer_count
 from runtime.profile.pressure import LoopLag
+from runtime.profile.sites import Places, places_of
 from runtime.profile.waits import HERE_WAITS
 
 BEAT_NS: Final = 100_000_000

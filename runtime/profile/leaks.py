@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from heapq import nsmallest
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -134,7 +135,8 @@ class Investigation:
     def look(self, now_ns: int | None = None) -> None:
         """Add a window to what is known. A time of one's own is for tests."""
         for group in self._groups.values():
-            group.now = []
+            while group.now:  # one by one: see `turns`
+                group.now.pop()
         warm_ns = LEDGER.born_ns + WARM_NS
         if warm_ns > time.monotonic_ns():  # it is not warm yet, so there is nothing to compare with
             warm_ns = 0
@@ -261,12 +263,14 @@ def finding_of(
     proved: bool = False,
 ) -> Finding:
     """What is said of things that are alike."""
-    oldest = sorted(seen, key=lambda one: one.since_ns or at_ns)
+    oldest = nsmallest(EXEMPLARS, seen, key=lambda one: one.since_ns or at_ns)
     since_ns = oldest[0].since_ns
     age_ns = max(0, at_ns - since_ns) if since_ns else 0
     owners = Counter(one.owner for one in seen if one.owner)
     owner = owners.most_common(1)[0][0] if owners else process.title if process else ""
-    common = set(seen[0].labels).intersection(*(one.labels for one in seen))
+    common = set(seen[0].labels)
+    for one in seen:  # and not in one call, which nobody interrupts
+        common.intersection_update(one.labels)
     if signature.node_type:
         common.add(("node_type", signature.node_type))
     tenants = Counter(text for one in seen for name, text in one.labels if name == "tenant")

@@ -45,8 +45,7 @@ from runtime.profile.ledger import LEDGER
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.origins import ORIGINS, executor_of, fd_of, origin_of
 from runtime.profile.pipes import lone_pipes
-from runtime.profile.presence import places_of
-from runtime.profile.sites import frame_at
+from runtime.profile.sites import frame_at, places_of
 
 _HELPERS: Final = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver", b"mainspring: ")
 _OWN_THREADS: Final = ("mainspring", "pytest_timeout")

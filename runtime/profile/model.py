@@ -13,6 +13,7 @@ and threads that are equal become one. What could not be seen is in `Profile.not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
@@ -27,7 +28,7 @@ LIVE: Final = "live"
 LEAKS: Final = "leaks"
 NANOSECONDS: Final = "nanoseconds"
 COUNT: Final = "count"
-_PIECE: Final = 512
+_PIECE: Final = 128
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -118,6 +119,11 @@ class Profile:
     def __len__(self) -> int:
         return len(self.samples)
 
+    def let_go(self) -> None:
+        """Forget the samples one by one: a dictionary of many is freed in one go, while nobody else runs."""
+        while self.samples:
+            self.samples.popitem()
+
     # --- several --------------------------------------------------------------------------------------------------
 
     def merge(self, *others: Profile) -> Self:
@@ -173,7 +179,7 @@ class Profile:
         """As JSON, frames and processes in tables; `from_json` reads it."""
         frames: dict[Frame, int] = {}
         processes: dict[Process | None, int] = {}
-        rows = [
+        rows = (
             [
                 [frames.setdefault(frame, len(frames)) for frame in sample.stack],
                 sample.labels,
@@ -182,12 +188,13 @@ class Profile:
                 *weight,
             ]
             for sample, weight in self
-        ]
+        )
+        samples = in_pieces(rows)  # which fills the tables
         facts = {name: getattr(self, name) for name in ("kind", "unit", "begun_ns", "duration_ns", "hz", "notes")}
-        places = [[*frame] for frame in frames]
         facts["processes"] = [process and [*process] for process in processes]
         head = orjson.dumps({"format": FORMAT, **facts})[:-1]
-        return b"".join((head, b',"frames":[', _in_pieces(places), b'],"samples":[', _in_pieces(rows), b"]}"))
+        places = in_pieces([*frame] for frame in frames)
+        return b"".join((head, b',"frames":', *places, b',"samples":', *samples, b"}"))
 
     @classmethod
     def from_json(cls, content: bytes) -> Profile:
@@ -212,7 +219,11 @@ class Profile:
         return made
 
 
-def _in_pieces(rows: list[Any]) -> bytes:
-    """Items of a JSON array: a few at a time, as nobody else has the interpreter meanwhile."""
-    pieces = (rows[at : at + _PIECE] for at in range(0, len(rows), _PIECE))
-    return b",".join(orjson.dumps(piece)[1:-1] for piece in pieces)
+def in_pieces(rows: Iterable[Any]) -> list[bytes]:
+    """A JSON array, to be joined: a few items at a time, because nobody else has the interpreter while they are written
+    or freed."""
+    rest, pieces = iter(rows), [b"["]
+    while piece := list(islice(rest, _PIECE)):
+        pieces += (orjson.dumps(piece)[1:-1], b",")
+    pieces[max(1, len(pieces) - 1) :] = [b"]"]
+    return pieces

@@ -37,7 +37,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from importlib import import_module
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Final
 
 import orjson
@@ -61,6 +61,7 @@ from runtime.profile.page import (
     RequestRow,
 )
 from runtime.profile.self_cost import SELF_COST
+from runtime.profile.sites import Places, places_of
 from runtime.profile.turns import TURNS
 
 SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGURG
@@ -95,10 +96,7 @@ AGAIN_S: Final = 0.02
 """A signal that comes when a thread is about to sleep is noted and does not wake it: after so long it is sent again,
 and then at twice the time, up to `AGAIN_MOST_S`."""
 AGAIN_MOST_S: Final = 0.2
-_FRAMES_MAX: Final = 256
 _NEVER: Final = 1 << 63
-
-Places = tuple[tuple[CodeType, int], ...]
 
 
 class Request:
@@ -139,9 +137,10 @@ class Request:
         place = os.path.join(self._folder, f"{self.process.pid}-{self.process.start_time}.{part}")
         fd = os.open(f"{place}~", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            left = memoryview(orjson.dumps([*self.process]) + b"\n" + content)
-            while left:
-                left = left[os.write(fd, left) :]
+            for piece in (orjson.dumps([*self.process]) + b"\n", content):
+                left = memoryview(piece)
+                while left:
+                    left = left[os.write(fd, left) :]
         finally:
             os.close(fd)
         os.rename(f"{place}~", place)
@@ -368,8 +367,7 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
             return
         request = Request(presence, row, main)
         try:
-            with nullcontext() if request.what in LONG or not presence.threads else TURNS.short():
-                content = answer(request)
+            content = answer(request)
             if content is not None:
                 request.put(content)
                 request.done()
@@ -384,8 +382,11 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
 def answer(request: Request) -> bytes | None:
     """What this process has to say. Raises what its answer raises; LookupError where there is none."""
     module, _, function = ANSWERS[request.what].partition(":")
-    found: bytes | None = getattr(import_module(module), function)(request)
-    return found
+    with TURNS.short() if request.threads else nullcontext():
+        made: Callable[[Request], bytes | None] = getattr(import_module(module), function)
+        if request.what not in LONG:
+            return made(request)
+    return made(request)
 
 
 def answer_count(request: Request) -> bytes:
@@ -393,15 +394,6 @@ def answer_count(request: Request) -> bytes:
     request.presence.slot.publish(time.monotonic_ns())
     request.presence.slot.show_cost(SELF_COST.total_ns())
     return orjson.dumps({name: [*count] for name, count in LEDGER.counts().items()})
-
-
-def places_of(frame: FrameType | None) -> Places:
-    """Where a thread is: code and line, the outermost first."""
-    found: list[tuple[CodeType, int]] = []
-    while frame is not None and len(found) < _FRAMES_MAX:
-        found.append((frame.f_code, frame.f_lineno or 0))
-        frame = frame.f_back
-    return tuple(reversed(found))
 
 
 # global: of this process, as its signal handlers are

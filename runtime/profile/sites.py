@@ -11,7 +11,8 @@ from typing import Final
 from runtime.profile.model import Frame
 
 SITE_DEPTH_MAX: Final = 32
-_FRAMES_MAX: Final = 64
+_FRAMES_MAX: Final = 256
+_CALLERS_MAX: Final = 64
 _USERS, _INSTALLED, _OURS = range(3)
 _OWN: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _STANDARD: Final = (os.path.join(os.path.dirname(os.__file__), ""), "<frozen ")
@@ -19,6 +20,7 @@ _PACKAGES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os
 
 Place = tuple[CodeType, int]
 """A code object, and the instruction in it."""
+Places = tuple[Place, ...]
 
 
 def frame_at(code: CodeType, lasti: int) -> Frame:
@@ -30,6 +32,15 @@ def frame_at(code: CodeType, lasti: int) -> Frame:
                 line = at or line
                 break
     return Frame(code.co_qualname, code.co_filename, line)
+
+
+def places_of(frame: FrameType | None) -> Places:
+    """Where a thread is: code and line, the outermost first."""
+    found: list[tuple[CodeType, int]] = []
+    while frame is not None and len(found) < _FRAMES_MAX:
+        found.append((frame.f_code, frame.f_lineno or 0))
+        frame = frame.f_back
+    return tuple(reversed(found))
 
 
 def callers(frame: FrameType, depth: int) -> tuple[tuple[CodeType, int], ...]:
@@ -52,7 +63,7 @@ def user_place(depth: int = 1) -> Place:
     assert first is not None
     installed: Place | None = None
     at = first
-    for _ in range(_FRAMES_MAX):
+    for _ in range(_CALLERS_MAX):
         code = at.f_code
         rank = _rank(code.co_filename)
         if rank == _USERS:

@@ -33,8 +33,8 @@ from runtime.host import kernel
 from runtime.profile.kinds import TASK
 from runtime.profile.ledger import KIND_BITS, LEDGER
 from runtime.profile.model import COUNT, LIVE, Frame, Labels, Process, Profile, Sample
-from runtime.profile.presence import Here, Places, Request, places_of
-from runtime.profile.sites import frame_at
+from runtime.profile.presence import Here, Request
+from runtime.profile.sites import Places, frame_at, places_of
 
 TASKS_MAX: Final = 100_000
 """Tasks of one process that are looked at; what is beyond is in the notes."""
@@ -49,7 +49,10 @@ _STACK_LINE: Final = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 
 def answer(request: Request) -> bytes:
     """The answer to "dump"."""
-    return snapshot(request.process, request.main).to_json()
+    found = snapshot(request.process, request.main)
+    content = found.to_json()
+    found.let_go()
+    return content
 
 
 def snapshot(process: Process | None = None, main: Places = ()) -> Profile:

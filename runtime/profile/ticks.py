@@ -114,6 +114,11 @@ class Ticks:
         """By how much the breaker holds the rate down: 1, 2, 4, ..."""
         return self._slow
 
+    @property
+    def timer(self) -> str:
+        """What sends the signal; "" when it is off."""
+        return "" if self._timers is None else type(self._timers.main).__name__
+
     def askers(self) -> list[object]:
         """Who wants ticks."""
         return list(self._rates)

@@ -2,8 +2,11 @@
 
 An answer is made by a thread, and while it computes, whoever wants the interpreter waits for the switch interval, 5 ms
 by default: an event loop would stand still for as long, again and again. In a block of `TURNS.short()` that is half a
-millisecond. Letting go by `sleep(0)` is no substitute: who lets go has it back before the other one has woken up.
+millisecond.
 `TURNS.long()` is for the moment before a fork: no other thread is asked to run.
+
+The collector of cycles is off in such a block. It looks at all that is new at once, which are the thousands of objects
+that an answer is made of, and nobody else runs meanwhile; a moment later most of them are gone by themselves.
 
 Of several that overlap the longest counts. What was set before is set again when the last one ends, unless somebody
 else has set something else meanwhile.
@@ -13,9 +16,11 @@ Known limits: a single call of C code (`orjson.dumps`) is not interrupted, so wh
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -23,23 +28,29 @@ from typing import Final, ParamSpec, TypeVar
 
 SHORT_S: Final = 0.0005
 LONG_S: Final = 10.0
+_LET_GO_S: Final = 0.0001
+"""Not 0: who lets go for no time has the interpreter back before others have woken up."""
+_HALF_US: Final = 5e-7
+"""It is cut to whole microseconds, which would make it one less each time."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Turns:
+class ThreadTurns:
     """See the module."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asked: list[float] = []
         self._before = self._ours = 0.0
+        self._collects = False
         os.register_at_fork(after_in_child=self._forked)
 
     @contextmanager
     def short(self) -> Iterator[None]:
         """Others have the interpreter soon when they want it."""
         with self._of(SHORT_S):
+            time.sleep(_LET_GO_S)  # who waits already does so for as long as it was before
             yield
 
     @contextmanager
@@ -53,7 +64,7 @@ class Turns:
 
         @wraps(fn)
         def run(*args: P.args, **kwargs: P.kwargs) -> T:
-            with self._of(SHORT_S):
+            with self.short():
                 return fn(*args, **kwargs)
 
         return run
@@ -63,6 +74,8 @@ class Turns:
         with self._lock:
             if not self._asked:
                 self._before = sys.getswitchinterval()
+                self._collects = gc.isenabled()
+                gc.disable()
             self._asked.append(seconds)
             self._set()
         try:
@@ -75,13 +88,16 @@ class Turns:
     def _leave(self) -> None:
         if self._asked:
             self._set()
-        elif sys.getswitchinterval() == self._ours:
-            sys.setswitchinterval(self._before)
+            return
+        if self._collects:
+            gc.enable()
+        if sys.getswitchinterval() == self._ours:
+            sys.setswitchinterval(self._before + _HALF_US)
 
     def _set(self) -> None:
         longest = max(self._asked)
-        sys.setswitchinterval(longest if longest > SHORT_S else min(longest, self._before))
-        self._ours = sys.getswitchinterval()  # in whole microseconds
+        sys.setswitchinterval((longest if longest > SHORT_S else min(longest, self._before)) + _HALF_US)
+        self._ours = sys.getswitchinterval()
 
     def _forked(self) -> None:
         """Whoever asked for it is not in the child."""
@@ -92,4 +108,4 @@ class Turns:
 
 
 # global: of this process, as the switch interval is
-TURNS: Final = Turns()
+TURNS: Final = ThreadTurns()

@@ -247,8 +247,7 @@ def _leaks_page(asked: WebRequest) -> Reply:
 
 def _processes_json(asked: WebRequest) -> Reply:
     rows = [
-        row._asdict()
-        | {"process": row.process._asdict(), "counts": {}, "profiler_self_cpu_ratio": row.self_cpu_ratio}
+        row._asdict() | {"process": row.process._asdict(), "counts": {}, "profiler_self_cpu_ratio": row.self_cpu_ratio}
         for row in looked(asked.state_dir)
     ]
     for row, found in zip(rows, looked(asked.state_dir, fresh=False), strict=False):
