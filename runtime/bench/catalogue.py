@@ -28,6 +28,7 @@ from runtime.bench.workloads.openruns import OpenRunsScenario
 from runtime.bench.workloads.policy_cost import PolicyCostScenario
 from runtime.bench.workloads.polling import PollingScenario
 from runtime.bench.workloads.pool import PoolScenario
+from runtime.bench.workloads.profile_cost import ProfileCostScenario
 from runtime.bench.workloads.profile_truth import ProfileTruthScenario
 from runtime.bench.workloads.recovery import RecoveryScenario
 from runtime.bench.workloads.retention import RetentionScenario
@@ -60,6 +61,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     PollingScenario(),
     PoolScenario(),
     GcScenario(),
+    ProfileCostScenario(),
     ProfileTruthScenario(),
     ScaleScenario(),
     CheckpointScenario(),

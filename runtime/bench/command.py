@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.publish is not None:
         for result in results:
             publish(options.publish, result, report.machine_line(facts))
-    return 1 if any(result.error for result in results) else 0
+    return 1 if any(result.error or result.missed for result in results) else 0
 
 
 def _run(

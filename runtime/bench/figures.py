@@ -33,6 +33,7 @@ class Sample:
         p99_ns: 99th percentile of the same.
         extra: Figures of this scenario only, by their name in reports.
         lines: What the scenario shows besides, as it is printed: a table, a chart.
+        missed: Limits of this scenario that the figures are above, beyond doubt.
     """
 
     tasks: int
@@ -43,6 +44,7 @@ class Sample:
     p99_ns: float | None = None
     extra: Mapping[str, float] = field(default_factory=dict)
     lines: Sequence[str] = ()
+    missed: Sequence[str] = ()
 
     @property
     def ns_per_task(self) -> float:
@@ -149,6 +151,12 @@ class ScenarioResult:
         found = {name: Ratio.of(self.ours, self.theirs, cost) for name, cost in named.items() if self.theirs}
         return {name: ratio for name, ratio in found.items() if ratio is not None}
 
+    @property
+    def missed(self) -> list[str]:
+        """Limits that each of our samples is above."""
+        samples = [sample.missed for sample in self.ours]
+        return [name for name in (samples[0] if samples else ()) if all(name in missed for missed in samples)]
+
     def to_json(self) -> dict[str, Any]:
         """As one element of `results[]`."""
         head: dict[str, Any] = {"scenario": self.scenario, "params": dict(self.params), "durability": self.durability}
@@ -171,4 +179,6 @@ class ScenarioResult:
         for name, ratio in self.ratios().items():
             body[name] = ratio.median
             body[f"{name}_spread"] = [ratio.low, ratio.high]
+        if self.missed:
+            body["missed"] = self.missed
         return body
