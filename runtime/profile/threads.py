@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
 from types import CodeType, FrameType
@@ -10,6 +12,7 @@ from typing import Final
 from runtime.profile.buckets import Places
 
 DEPTH_MAX: Final = 192
+_HAS_GIL: Final = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 _clock_of = getattr(time, "pthread_getcpuclockid", None)
 
 
@@ -24,6 +27,20 @@ def walk(frame: FrameType | None) -> tuple[Places, tuple[int, ...]]:
         frame = frame.f_back
         left -= 1
     return tuple(places), tuple(offsets)
+
+
+def other_frames() -> dict[int, FrameType]:
+    """The innermost frames of all threads but the main one; none without an interpreter lock, where that may crash."""
+    if not _HAS_GIL:
+        return {}
+    collects = gc.isenabled()
+    if collects:
+        gc.disable()
+    frames = sys._current_frames()
+    if collects:
+        gc.enable()
+    frames.pop(threading.main_thread().ident or 0, None)
+    return frames
 
 
 def clock_of(thread: int) -> int:

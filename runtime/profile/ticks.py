@@ -32,7 +32,6 @@ Known limits: interval timers survive `exec`, so `os.execv` and `os.execve` are 
 from __future__ import annotations
 
 import atexit
-import gc
 import math
 import os
 import signal
@@ -48,7 +47,7 @@ from runtime.profile.execs import EXECS
 from runtime.profile.labels import LABELS, THREADS, Labels, expand
 from runtime.profile.parents import PoolWork, chain_above
 from runtime.profile.self_cost import SELF_COST
-from runtime.profile.threads import clock_of, thread_name, walk
+from runtime.profile.threads import clock_of, other_frames, thread_name, walk
 from runtime.profile.timers import CpuTimer, CpuTimers, since_kernel_tick_ns
 
 HZ: Final = 19.0
@@ -66,7 +65,6 @@ _JUDGED_NS: Final = 1_000_000_000
 _RATE_TICKS: Final = 32
 _STALE_NS: Final = 1_000_000_000
 _CATCHES_UP: Final = 4.0
-_HAS_GIL: Final = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 _IDLE_FILES: Final = ("concurrent/futures/thread.py", "/threading.py", "/queue.py", "/selectors.py")
 """Where threads of the standard library wait for work. A CPU clock that moved says that there was some since."""
@@ -219,7 +217,7 @@ class Ticks:
 
     def _begin(self) -> None:
         self._reset()
-        self._clocks = {clock: clock_gettime_ns(clock) for clock in map(clock_of, self._others()) if clock}
+        self._clocks = {clock: clock_gettime_ns(clock) for clock in map(clock_of, other_frames()) if clock}
         self._main_ns = self._seen_ns = thread_time_ns()
         self._process_ns = process_time_ns()
         self._judged, self._rated = (self._process_ns, self.self_ns), (self._main_ns, self.count)
@@ -346,7 +344,7 @@ class Ticks:
         A pool's thread that has its work behind it keeps its weight for the next time that it is seen at work.
         """
         given, clocks = 0, {}
-        for thread, frame in self._others().items():
+        for thread, frame in other_frames().items():
             clock = clock_of(thread)
             if not clock:
                 continue
@@ -367,20 +365,6 @@ class Ticks:
         if self._rest_ns > given:
             self._add((NATIVE,), (-1,), (), "native", self._rest_ns - given)
         return given
-
-    @staticmethod
-    def _others() -> dict[int, FrameType]:
-        """The frames of the other threads."""
-        if not _HAS_GIL:
-            return {}
-        collects = gc.isenabled()
-        if collects:
-            gc.disable()
-        frames = sys._current_frames()
-        if collects:
-            gc.enable()
-        frames.pop(threading.main_thread().ident or 0, None)
-        return frames
 
     def _add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> None:
         self.buckets.add(places, offsets, labels, thread, ns)

@@ -10,9 +10,8 @@ from runtime.bench.figures import BenchError
 
 def test_the_promised_scenarios_are_there() -> None:
     throughput = "map submit chain dag roundtrip wfformat memory coldstart recovery events retention mail metg".split()
-    who_is_next = (
-        "mixed fair starvation headofline policy-cost polling pool gc profile-cost profile-truth scale".split()
-    )
+    who_is_next = "mixed fair starvation headofline policy-cost polling".split()
+    inside = "pool gc profile-cost profile-truth scale".split()
     the_log = "checkpoint compress openruns soak".split()
     assert [scenario.name for scenario in catalogue.SCENARIOS] == throughput + who_is_next + inside + the_log
 
