@@ -84,16 +84,16 @@ def test_every_profile_is_read(state_dir: Path, tmp_path: Path) -> None:
         cpu = read("profile?seconds=1")
         assert cpu.kind == "cpu"
         assert "compute" in cpu.flat
-        assert {"node:cpu", "worker 1 [cpu]", "MainThread"} & cpu.functions >= {"node:cpu"}
+        assert "node:cpu" in cpu.functions
         tasks = read("goroutine")
         assert tasks.kind == "goroutine"
         assert "compute" in tasks.flat
-        assert "part" in " ".join(tasks.functions)
+        assert "part" in tasks.functions
         (worker,) = [row.process.pid for row in rt.profile.processes() if row.process.node_type == "cpu"]
         only = read(f"goroutine?proc={worker}")
         assert "compute" in only.flat
-        assert only.functions < tasks.functions
-        assert "part" in " ".join(read("block?seconds=1").functions)
+        assert "part" not in only.functions
+        assert "part" in read("block?seconds=1").functions
         assert read("block").kind == "delay"
         assert read("threadcreate").flat
         assert read("process").functions >= {"face", "engine", "worker 1 [cpu]"}
