@@ -8,8 +8,8 @@ from typing import Final
 
 SUGGESTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "task": "let what it waits for be set on every path, give the wait a timeout, or cancel the task; if it shall live "
-        "as long as its process, say so (daemon)",
+        "task": "let what it waits for be set on every path, give the wait a timeout, or cancel the task; if it shall "
+        "live as long as its process, say so (daemon)",
         "destroyed": "keep a reference to the task until it is done, or use a TaskGroup",
         "unawaited": "await the call, or hand it to a TaskGroup",
         "unread": "await the task, or look at its exception in a done callback",
