@@ -179,25 +179,28 @@ class Lag:
                 presence.slot.show_lag(late_ns)
 
 
+class LagHere:
+    """Of the loop that this process works in."""
+
+    def __init__(self) -> None:
+        self._lag: Lag | None = None
+
+    def lag(self) -> Lag | None:
+        """None where there is no loop."""
+        loop = HERE_WAITS.loop
+        if loop is not None and (self._lag is None or self._lag.loop is not loop):
+            self._lag = Lag(loop)
+        return None if loop is None else self._lag
+
+
 # global: of this process, as its loop is
-LAGS: Final[dict[int, Lag]] = {}
-
-
-def lag_here() -> Lag | None:
-    """Of the loop that this process works in; None where it has none."""
-    loop = HERE_WAITS.loop
-    if loop is None:
-        return None
-    found = LAGS.get(id(loop))
-    if found is None or found.loop is not loop:
-        found = LAGS[id(loop)] = Lag(loop)
-    return found
+LAG_HERE: Final = LagHere()
 
 
 def answer(request: Request) -> bytes:
     """The answer to "lag": also writes the books, as "count" does, so that who watches asks once."""
     answer_count(request)
-    found = lag_here() if request.threads else None
+    found = LAG_HERE.lag() if request.threads else None
     if found is None:
         return b"[]"
     found.keep()

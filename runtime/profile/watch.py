@@ -40,7 +40,7 @@ from runtime.profile.bounds import WINDOW_NS, Bounds, Breach, WatchedProcess, br
 from runtime.profile.bundle import Bundles, Evidence
 from runtime.profile.burn import Burning, Slo
 from runtime.profile.capture import pass_time
-from runtime.profile.control import ask, page_of_folder
+from runtime.profile.control import TIMEOUT_S, ask, page_of_folder
 from runtime.profile.find import state_dir_of
 from runtime.profile.grading import place
 from runtime.profile.kinds import kind_named
@@ -139,7 +139,8 @@ class Watch:
 
     def _ask(self, now_ns: int, only: frozenset[int] | None = None) -> None:
         with suppress(ProfileUnavailable):
-            answers = ask(self.state_dir, "lag", timeout=_ANSWER_S, only=only)
+            timeout = _ANSWER_S if only is None else TIMEOUT_S
+            answers = ask(self.state_dir, "lag", timeout=timeout, only=only)
             for process, content in answers.rows:
                 blocks = [Block.of_json(row) for row in orjson.loads(content)]
                 if blocks:

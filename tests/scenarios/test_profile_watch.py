@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,12 +23,14 @@ from runtime.host import kernel
 from runtime.profile import capture
 from runtime.profile.bundle import Evidence
 from runtime.profile.burn import Slo, SloMeter
+from runtime.profile.cli import doctor
 from runtime.profile.control import ask, page_of_folder
 from runtime.profile.meters import RunMeter
 from runtime.profile.model import LIVE, Profile
+from runtime.profile.page import LETS_ATTACH
 from runtime.profile.watch import Bounds, Breach, Watch, Watching
 from tests.scenarios import handlers_hygiene, handlers_watch
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import pause, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
 PATIENCE_S = 120.0
@@ -158,10 +161,7 @@ def test_an_async_runtime_is_told_in_its_loop(state_dir: Path, caplog: pytest.Lo
         async with AsyncRuntime(state_dir, node_types=[NodeType("cpu", workers=1)], profiling=profiling) as rt:
             for name, asked in (("thread", tell), ("descriptor", None)):
                 rt.profile.watch(tell=asked, save=False, bounds=Bounds(ceilings={name: 0}, silence=PATIENCE_S))
-            ends_s = time.monotonic() + PATIENCE_S
-            while not told or not caplog.records:
-                assert time.monotonic() < ends_s
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(until, lambda: told and caplog.records, "both to be told", PATIENCE_S)
 
     with caplog.at_level(logging.WARNING, logger="mainspring"):
         asyncio.run(main())
@@ -176,7 +176,7 @@ def test_who_holds_up_a_loop_is_told_with_its_stack(state_dir: Path, tmp_path: P
     types = [NodeType("io", workers=1, mode="asyncio", concurrency=10)]
     with Runtime(state_dir, node_types=types) as rt:
         ask(state_dir, "lag", timeout=PATIENCE_S)  # as whoever watches does each ten seconds
-        with Watching(state_dir, bounds=Bounds(lag=0.3, silence=PATIENCE_S), save=False) as watching:
+        with Watching(state_dir, bounds=Bounds(lag=2.0, silence=PATIENCE_S), save=False) as watching:
             handle = rt.submit(handlers_watch.forget_to_await, str(gate))
 
             def told() -> list[Breach]:
@@ -190,6 +190,28 @@ def test_who_holds_up_a_loop_is_told_with_its_stack(state_dir: Path, tmp_path: P
         assert names[names.index("forget_to_await") :][:2] == ["forget_to_await", "read_file"], breach
         assert dict(breach.labels)["node_type"] == "io"
         assert "held up for" in breach.text
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_who_may_attach_is_asked_of_the_kernel_in_each_process(state_dir: Path, asked: bool) -> None:
+    """Where there is no Yama the kernel refuses, and nobody may attach more or less than before; `doctor` says so."""
+    profiling = Profiling(allow_attach=asked)
+    with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)], profiling=profiling) as rt:
+        rt.submit(handlers_watch.show, 1).result(timeout=PATIENCE_S)
+        page = page_of_folder(state_dir)
+        assert page is not None
+        try:
+            rows = {row.process.role: bool(row.hears & LETS_ATTACH) for row in page.processes()}
+        finally:
+            page.close()
+        assert {"face", "spawner", "engine", "worker"} <= set(rows)
+        fact = next(fact for fact in doctor.of_folder(str(state_dir)) if fact.name == "allow_attach")
+    known = os.path.exists(doctor.YAMA)
+    assert set(rows.values()) == {asked and known}, rows
+    if known:
+        assert ("let any process of this user attach" in fact.text) == asked
+    else:
+        assert "EINVAL" in fact.text
 
 
 @pytest.mark.parametrize("mode", ["process", "asyncio"])
@@ -223,3 +245,23 @@ def test_s47_the_node_type_and_the_line_whose_memory_grows_are_named(state_dir: 
         assert breach.stack[-1][:2] == (fn.__name__, handlers_hygiene.__file__)
         assert dict(breach.labels)["node_type"] == "leaky"
         assert f"that {fn.__name__} took are kept" in breach.text
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["process", "asyncio"])
+def test_s47_a_hundred_thousand_tasks_that_leak_are_named(state_dir: Path, mode: str) -> None:
+    """S47 at full length: by a watch as users have it, while a pool that does not leak is not told."""
+    leaky = NodeType("leaky", workers=1, mode=mode)  # type: ignore[arg-type]
+    fn = handlers_hygiene.leak if mode == "process" else handlers_hygiene.leak_async
+    told: list[Breach] = []
+    with Runtime(state_dir, node_types=[NodeType("clean", workers=1), leaky], durability="none") as rt:
+        rt.profile.watch(tell=told.append, bounds=Bounds(rss_per_min=16 << 20))
+        done, ends_s = 0, time.monotonic() + 600.0
+        while done < 100_000 or not told:
+            assert time.monotonic() < ends_s
+            list(rt.options(node_type="clean").map(handlers_hygiene.same, range(500)))
+            done += len(list(rt.options(node_type="leaky").map(fn, [10 * 1024] * 500)))
+            pause(0.4)  # no more than a gigabyte in the time that it takes to tell a slope
+    assert {one.trigger for one in told} == {"slope-memory-worker-leaky"}
+    assert told[0].stack[-1].name == fn.__name__
+    assert Path(told[0].bundle).is_dir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +13,7 @@ import pytest
 from runtime.profile.labels import labels
 from runtime.profile.lag import BEAT_NS, Block, Lag
 from runtime.profile.pressure import LAGS_MAX, LoopLag
+from tests.scenarios.waiting import until
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 60.0
@@ -31,15 +31,7 @@ def lag() -> Iterator[Lag]:
         running.result(PATIENCE_S)
         loop.close()
         made.keep(0.0)
-        until(lambda: not any(one.name == "mainspring-lag" for one in threading.enumerate()))
-
-
-def until(true: object) -> None:
-    """Wait for something."""
-    ends_s = time.monotonic() + PATIENCE_S
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < ends_s
-        time.sleep(0.005)
+        until(lambda: not any(one.name == "mainspring-lag" for one in threading.enumerate()), "the loop or its thread")
 
 
 async def hold_up(gate: threading.Event) -> None:
@@ -56,7 +48,7 @@ def in_the_way(gate: threading.Event) -> None:
 def test_who_holds_up_the_loop_is_named_while_it_does(lag: Lag) -> None:
     """Acceptance test 11: the event carries the stack."""
     lag.keep()
-    until(lambda: lag._due_ns)
+    until(lambda: lag._due_ns, "the loop or its thread")
     gate = threading.Event()
     task = asyncio.run_coroutine_threadsafe(hold_up(gate), lag.loop)
     found: list[Block] = []
@@ -65,7 +57,7 @@ def test_who_holds_up_the_loop_is_named_while_it_does(lag: Lag) -> None:
         found.extend(lag.taken())
         return bool(found)
 
-    until(seen)
+    until(seen, "the loop or its thread")
     block = found[-1]
     assert [frame.name for frame in block.stack if frame.file == __file__] == ["hold_up", "in_the_way"]
     assert block.said() == "wait" or block.stack[-1].file.endswith("threading.py")
@@ -74,24 +66,24 @@ def test_who_holds_up_the_loop_is_named_while_it_does(lag: Lag) -> None:
     assert block.late_ns >= BEAT_NS
     gate.set()
     task.result(PATIENCE_S)
-    until(lambda: lag.lags.quantile_ns(1.0) >= BEAT_NS)
+    until(lambda: lag.lags.quantile_ns(1.0) >= BEAT_NS, "the loop or its thread")
     found.clear()
-    until(seen)
+    until(seen, "the loop or its thread")
     assert found[0].late_ns >= block.late_ns, "and how long it was, when it is over"
     assert Block.of_json(orjson.loads(orjson.dumps(found[0].as_json()))) == found[0]
 
 
 def test_a_loop_that_goes_on_has_no_blocks(lag: Lag) -> None:
     lag.keep()
-    until(lambda: len(lag.lags._lags) > 3)
+    until(lambda: len(lag.lags._lags) > 3, "the loop or its thread")
     assert all(block.late_ns >= BEAT_NS for block in lag.taken()), "of a machine that is busy"
 
 
 def test_it_ends_when_nobody_asks_any_more(lag: Lag) -> None:
     lag.keep(0.0)
-    until(lambda: lag._thread is None)
+    until(lambda: lag._thread is None, "the loop or its thread")
     lag.keep()
-    until(lambda: lag._due_ns)
+    until(lambda: lag._due_ns, "the loop or its thread")
 
 
 def test_beats_that_were_left_out_count() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,10 @@ from runtime.host import kernel
 from runtime.profile import others
 from runtime.profile.model import CPU, Process, Profile
 from runtime.profile.others import OtherProcesses, others_of
+from tests.scenarios.waiting import until
 from tests.unit.profile.pages import Child, opened_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
-PATIENCE_S = 60.0
 WORKER = Process(11, 1, "worker", 1, "http")
 SPAWNER = Process(10, 1, "spawner")
 
@@ -69,7 +67,7 @@ def test_a_child_of_a_worker_is_found_with_what_it_used(state_dir: Path) -> None
         child = Child(page, starts_one)
         mine = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         try:
-            found = until(lambda: [row for row in others_of(str(state_dir)) if row[3] > 0])
+            found = until(lambda: [row for row in others_of(str(state_dir)) if row[3] > 0], "a child at work")
             ((pid, _), owner, name, _) = found[0]
             assert owner.pid == child.pid
             assert name.startswith("python")
@@ -78,12 +76,3 @@ def test_a_child_of_a_worker_is_found_with_what_it_used(state_dir: Path) -> None
         finally:
             child.end()
             mine.communicate(b"\n")
-
-
-def until(found: Callable[[], list[object]]) -> list[object]:
-    """Wait for something."""
-    ends_s = time.monotonic() + PATIENCE_S
-    while not (there := found()):
-        assert time.monotonic() < ends_s
-        time.sleep(0.01)
-    return there
