@@ -57,14 +57,14 @@ def test_shares_are_those_of_the_clocks_in_full() -> None:
 @pytest.mark.soak
 @pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
 def test_py_spy_agrees_in_full(state_dir: Path) -> None:
-    """Acceptance test 7, of a worker, with the same load and the same seconds."""
+    """Acceptance test 7, of a worker, with the same load and the same seconds. The clocks are asked above, where no
+    third process wants one of two cores."""
     if py_spy() is None:
         pytest.skip("py-spy is not installed (it comes with the extra 'test')")
     with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)]) as rt:
         found, spied = measured(rt, FULL_S)
     if not spied.samples:
         pytest.skip(f"this system does not let py-spy look at processes: {spied.notes}")
-    check(found, 0.03, 0.02)
     distance, worst = apart(found.leaves, leaves_of(spied), LARGE)
     assert distance <= 0.10, (found.leaves, leaves_of(spied))
     assert worst <= 0.06, (found.leaves, leaves_of(spied))
