@@ -22,9 +22,9 @@ from runtime.event_batches import Batching
 from runtime.event_buffer import EventBuffer, EventKey, EventStatistics, WhenFull
 from runtime.event_cursor import EventCursor
 from runtime.event_reader import EventReader
-from runtime.profile.kinds import SUBSCRIPTION
-from runtime.profile.named import enter, leave
-from runtime.profile.sites import user_place
+from runtime.profile.ledger.kinds import SUBSCRIPTION
+from runtime.profile.ledger.named import enter, leave
+from runtime.profile.ledger.sites import user_place
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient

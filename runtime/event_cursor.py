@@ -25,10 +25,10 @@ from actors.protocol.words import counted
 from runtime.checks import is_whole
 from runtime.event_filter import LSN_MAX, EventFilter, Since
 from runtime.event_reader import EventReader
-from runtime.profile.kinds import SUBSCRIPTION
-from runtime.profile.ledger import LEDGER
-from runtime.profile.named import Named
-from runtime.profile.sites import user_place
+from runtime.profile.ledger.books import LEDGER
+from runtime.profile.ledger.kinds import SUBSCRIPTION
+from runtime.profile.ledger.named import Named
+from runtime.profile.ledger.sites import user_place
 from runtime.storage.cursors import Cursor, CursorFile
 
 _LOG: Final = logging.getLogger("mainspring")

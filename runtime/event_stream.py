@@ -30,9 +30,9 @@ from runtime.event_buffer import EventBuffer, EventKey, EventStatistics, WhenFul
 from runtime.event_cursor import EventCursor
 from runtime.event_reader import EventReader
 from runtime.host.horizon import FIRST_WORD_S
-from runtime.profile.kinds import SUBSCRIPTION
-from runtime.profile.named import enter, leave
-from runtime.profile.sites import user_place
+from runtime.profile.ledger.kinds import SUBSCRIPTION
+from runtime.profile.ledger.named import enter, leave
+from runtime.profile.ledger.sites import user_place
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient

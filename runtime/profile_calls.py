@@ -1,4 +1,4 @@
-"""`rt.profile`: look inside a runtime; see `runtime.profile.inside`.
+"""`rt.profile`: look inside a runtime; see `runtime.profile.captures`.
 
 A part of both faces, in a file of its own. What it takes is loaded when it is asked for first: most programs do not.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from runtime.config import RuntimeConfig
-    from runtime.profile.inside import AsyncInside, Inside
+    from runtime.profile.captures.inside import AsyncInside, Inside
 
 
 class ProfileCalls:
@@ -23,7 +23,7 @@ class ProfileCalls:
     def profile(self) -> Inside:
         """What every process of this runtime holds, waits for and computes: `rt.profile.cpu(10)` and so on."""
         if self._inside is None:
-            from runtime.profile.inside import Inside  # lazy: few programs ask
+            from runtime.profile.captures.inside import Inside  # lazy: few programs ask
 
             self._inside = Inside(self.config.state_dir)
         return self._inside
@@ -48,7 +48,7 @@ class AsyncProfileCalls:
     def profile(self) -> AsyncInside:
         """What every process of this runtime holds, waits for and computes: `await rt.profile.cpu(10)` and so on."""
         if self._inside is None:
-            from runtime.profile.inside import AsyncInside  # lazy: few programs ask
+            from runtime.profile.captures.inside import AsyncInside  # lazy: few programs ask
 
             self._inside = AsyncInside(self.config.state_dir)
         return self._inside

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from runtime.checks import listed, refuse
 
 if TYPE_CHECKING:
-    from runtime.profile.bounds import Bounds, Breach
-    from runtime.profile.burn import Slo
+    from runtime.profile.monitor.bounds import Bounds, Breach
+    from runtime.profile.monitor.burn import Slo
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Profiling:
 
     Args:
         watch: Watch this runtime from its opening to its end, see `rt.profile.watch`.
-        bounds: What is in order; None for the defaults of `runtime.profile.watch.Bounds`.
-        slos: Objectives, each a `runtime.profile.watch.Slo`.
+        bounds: What is in order; None for the defaults of `runtime.profile.monitor.watching.Bounds`.
+        slos: Objectives, each a `runtime.profile.monitor.watching.Slo`.
         tell: Called with each breach; None: the logger "mainspring" warns of it.
         allow_attach: Let debuggers and profilers of this user, such as py-spy, attach to this program and all processes
             of its runtime where Linux allows that to parents only (Yama, `kernel.yama.ptrace_scope` 1). Any program of

@@ -11,11 +11,11 @@ import tracemalloc
 from typing import Any, Final
 
 from runtime.bench.paired import abba
-from runtime.profile.always import ALWAYS
-from runtime.profile.always_on import always_on
-from runtime.profile.ledger import Ledger
-from runtime.profile.sampler import CpuSampler
-from runtime.profile.ticks import TICKS
+from runtime.profile.ledger.books import Ledger
+from runtime.profile.sampling.always import ALWAYS
+from runtime.profile.sampling.always_on import always_on
+from runtime.profile.sampling.sampler import CpuSampler
+from runtime.profile.sampling.ticks import TICKS
 
 DEPTH: Final = 20
 NOTED_NS: Final = 1_000_000
@@ -192,7 +192,7 @@ async def prove_here(objects: int, times: int) -> list[list[int]]:
 
     There must be a task that waits, else there is nothing to prove.
     """
-    from runtime.profile.proof import examine  # lazy: only this task needs it
+    from runtime.profile.proof.prove import examine  # lazy: only this task needs it
 
     heap = [[number] for number in range(objects)]
     waits = asyncio.create_task(asyncio.Event().wait())

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from runtime.profile.labels import labels
 from runtime.profile.model import Profile
-from runtime.profile.sampler import CpuSampler
-from runtime.profile.ticks import SELF
+from runtime.profile.sampling.labels import labels
+from runtime.profile.sampling.sampler import CpuSampler
+from runtime.profile.sampling.ticks import SELF
 
 DATA: Final = bytes(range(256)) * 1_500
 LONG_DATA: Final = DATA * 16

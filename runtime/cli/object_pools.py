@@ -10,8 +10,8 @@ import orjson
 
 from actors.pool_things import PoolThings
 from actors.protocol.errors import MainspringError
-from runtime.profile.control import ask, page_of_folder
-from runtime.profile.kinds import CHECKOUT
+from runtime.profile.ledger.kinds import CHECKOUT
+from runtime.profile.presence.control import ask, page_of_folder
 
 PATIENCE_S: Final = 1.0
 """Who does not answer within it is at something, and goes without a line."""

@@ -23,7 +23,7 @@ from runtime.host.attempts import arguments
 from runtime.host.handlers import Handler
 from runtime.host.results import Place
 from runtime.host.station import Station, stop_signal
-from runtime.profile.labels import AttemptLabels
+from runtime.profile.sampling.labels import AttemptLabels
 
 
 class BatchCall:

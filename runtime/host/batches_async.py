@@ -10,8 +10,8 @@ from runtime.host.attempts import insert_context
 from runtime.host.batches import BatchCall
 from runtime.host.handlers import Handler
 from runtime.host.station import stop_signal
-from runtime.profile.labels import LABELS
-from runtime.profile.tasks import enter_attempt
+from runtime.profile.ledger.tasks import enter_attempt
+from runtime.profile.sampling.labels import LABELS
 
 if TYPE_CHECKING:
     from runtime.host.async_attempt import Attempt

@@ -42,8 +42,8 @@ from runtime.host.log_thread import LogThread
 from runtime.host.refusals import is_refusal, unavailable
 from runtime.mail.blobs import BlobStore
 from runtime.mail.link import Link, LinkEnds
-from runtime.profile import always
-from runtime.profile.gauges import gauge_engine
+from runtime.profile.ledger.gauges import gauge_engine
+from runtime.profile.sampling import always
 from runtime.storage.cursors import kept_for_readers
 from runtime.storage.files import DiskFiles
 from runtime.storage.folder import ARCHIVE_NAME, StateFolder

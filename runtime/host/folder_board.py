@@ -1,5 +1,5 @@
 """The board of a state folder that some program has open, for any other process of the same user; and the page of its
-processes (`runtime.profile.page`), which is found in the same way.
+processes (`runtime.profile.presence`), which is found in the same way.
 
 A board has no name in the file system. The folder's lock says which process owns the folder (see `storage.folder`); its
 descriptors are in /proc, and the board's carries the folder's uuid in its label. So there is nothing to note, to keep

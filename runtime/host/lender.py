@@ -31,10 +31,10 @@ from runtime.host.lenders import LENDERS
 from runtime.host.pool_hosts import PoolHost, Waiter
 from runtime.host.pool_things import Made, close_thing, make_thing
 from runtime.pools import Pool
-from runtime.profile.kinds import CHECKOUT
-from runtime.profile.ledger import LEDGER
-from runtime.profile.named import Named
-from runtime.profile.presence import HERE
+from runtime.profile.ledger.books import LEDGER
+from runtime.profile.ledger.kinds import CHECKOUT
+from runtime.profile.ledger.named import Named
+from runtime.profile.presence.here import HERE
 from runtime.units import seconds_to_ns
 
 REPORT_NS: Final = 200_000_000

@@ -1,4 +1,4 @@
-"""The lenders of this process, for whoever asks it from outside what its pools hold (`runtime.profile.control`)."""
+"""The lenders of this process, for whoever asks it from outside what its pools hold (`runtime.profile.presence`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 
 if TYPE_CHECKING:
     from runtime.host.lender import Lender
-    from runtime.profile.presence import Request
+    from runtime.profile.presence.here import Request
 
 # global: which lenders a process has is a fact of it, as its threads are; mostly one
 LENDERS: Final[WeakSet[Lender]] = WeakSet()

@@ -15,7 +15,7 @@ from time import monotonic_ns
 from typing import Any, Final
 
 from actors.protocol.places import unpacked
-from runtime.profile.sites import user_place
+from runtime.profile.ledger.sites import user_place
 
 OPEN: Final = 0
 VALUE: Final = 1

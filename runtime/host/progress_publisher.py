@@ -26,7 +26,7 @@ from actors.event_names import is_single, key_of
 from actors.run import Run
 from actors.state_column import CANCELLING, LEASED
 from runtime.mail.board import SLOTS, BoardRow, BoardWriter, bundle_key, run_key, said_text, task_key
-from runtime.profile.presence import HERE
+from runtime.profile.presence.here import HERE
 
 if TYPE_CHECKING:
     from actors.core import EngineCore

@@ -37,10 +37,10 @@ from typing import Any, Final
 from runtime.host import kernel
 from runtime.host.channel import Channel, Message
 from runtime.host.children import Child, ChildTable
-from runtime.profile.appear import appear, let_attach
-from runtime.profile.page import Page
-from runtime.profile.presence import HERE
-from runtime.profile.titles import show_title
+from runtime.profile.presence.appear import appear, let_attach
+from runtime.profile.presence.here import HERE
+from runtime.profile.presence.page import Page
+from runtime.profile.presence.titles import show_title
 
 KILL_TIMEOUT_S: Final = 1.0
 """Longest wait for killed children; SIGKILL takes milliseconds unless the kernel itself is stuck."""

@@ -19,8 +19,8 @@ from runtime.mail.link import LinkEnds, create_link
 
 if TYPE_CHECKING:
     from runtime.host.client import EngineClient
-    from runtime.profile.page import Page
-    from runtime.profile.presence import Presence
+    from runtime.profile.presence.here import Presence
+    from runtime.profile.presence.page import Page
 
 
 class ProcessStarter:
@@ -82,10 +82,12 @@ class ProcessStarter:
 
     def _make_page(self) -> None:
         """The page of all processes that are started from here, this one included; without one they are not seen."""
-        from runtime.profile.appear import let_attach  # lazy: now the spawner boots, and the face has nothing to do
-        from runtime.profile.gauges import gauge_client  # lazy: as above
-        from runtime.profile.page import Page, create_page  # lazy: as above
-        from runtime.profile.presence import HERE  # lazy: as above
+        from runtime.profile.ledger.gauges import gauge_client  # lazy: as above
+        from runtime.profile.presence.appear import (
+            let_attach,  # lazy: now the spawner boots, and the face has nothing to do
+        )
+        from runtime.profile.presence.here import HERE  # lazy: as above
+        from runtime.profile.presence.page import Page, create_page  # lazy: as above
 
         with suppress(OSError, ValueError):
             self._page = Page(create_page(self._config.get("folder_uuid", ""), self._config.get("state_dir", "")))

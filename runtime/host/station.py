@@ -36,9 +36,9 @@ from runtime.mail.failure import failure_of
 from runtime.mail.lease_table import LeaseTable, WorkerPulse
 from runtime.mail.link import Link
 from runtime.mail.pieces import PieceJoiner
-from runtime.profile.labels import AttemptLabels
-from runtime.profile.origins import ORIGINS
-from runtime.profile.presence import HERE
+from runtime.profile.ledger.origins import ORIGINS
+from runtime.profile.presence.here import HERE
+from runtime.profile.sampling.labels import AttemptLabels
 
 PULSE_NS: Final = 100_000_000
 """Between two looks at the own memory."""

@@ -59,12 +59,12 @@ from runtime.host.timeouts import TimeoutQueues
 from runtime.mail.lease_table import PASSED, SLOT_MASK
 from runtime.mail.link import RECHECK_NS
 from runtime.mail.ring import ORDERED_MACHINE
-from runtime.profile import always
-from runtime.profile.kinds import EXECUTOR
-from runtime.profile.labels import LABELS, carrying
-from runtime.profile.ledger import LEDGER
-from runtime.profile.pins import PINS, of_attempts
-from runtime.profile.tasks import LoopBooks, enter_attempt
+from runtime.profile.ledger.books import LEDGER
+from runtime.profile.ledger.kinds import EXECUTOR
+from runtime.profile.ledger.pins import PINS, of_attempts
+from runtime.profile.ledger.tasks import LoopBooks, enter_attempt
+from runtime.profile.sampling import always
+from runtime.profile.sampling.labels import LABELS, carrying
 
 THREADS_MAX: Final = 32
 """Threads for handlers that are no coroutine functions; those beyond wait for one."""

@@ -34,8 +34,8 @@ from runtime.mail.blobs import BlobStore
 from runtime.mail.codec import Codec
 from runtime.mail.lease_table import CURRENT, LeaseTable
 from runtime.mail.link import Link, LinkEnds
-from runtime.profile import always
-from runtime.profile.origins import ORIGINS
+from runtime.profile.ledger.origins import ORIGINS
+from runtime.profile.sampling import always
 
 GC_THRESHOLD: Final = (10_000, 10, 10)
 """A collection for each 10,000 new objects that are still there, in place of 700: some hundred tasks of a loop, while

@@ -39,8 +39,8 @@ from runtime.host.linger import WORKER_LINGER_NS, Lingerer
 from runtime.host.results import BARE, TEXT_CHARS_MAX, Place
 from runtime.host.station import Station, default_signals, signal_handler
 from runtime.mail.lease_table import BUSY_NS, CURRENT, PASSED, RESULTS_ASKED, SLOT_MASK, TASKS_DONE
-from runtime.profile import always
-from runtime.profile.labels import label_main
+from runtime.profile.sampling import always
+from runtime.profile.sampling.labels import label_main
 
 CHILDREN_LOOK_S: Final = 0.2
 """Between two looks at children while they live and the worker is idle."""

@@ -37,7 +37,7 @@ def create_block(bytes_: int, *, lockable: bool = False, label: str = "mainsprin
         bytes_: size, in bytes; rounded up to whole pages.
         lockable: whether `fcntl.lockf` must work on the descriptor. Some systems refuse it for `shm_open` objects.
         label: shown by the system's tools where it supports that. One without a ":" gets who made the block, and where:
-            ":PID-START@FILE+LINE", so that a block outlives its maker not unknown (`runtime.profile.stranded`).
+            ":PID-START@FILE+LINE", so that a block outlives its maker not unknown (`runtime.profile.leak_check`).
 
     Crash: nothing is left; see the head of this module.
     """

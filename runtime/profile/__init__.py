@@ -1,12 +1,11 @@
 """See inside: what every process of an engine holds, waits for and computes, always on and without privileges.
 
-Reading order: `model` (what a profile is), `kinds` and `ledger` (what can leak, and the books of one process), `page`,
-`presence` and `control` (what all processes show, and how they are asked); then `labels` (on whose account code runs),
-`ticks` and `waits` (what it computes and waits for), `sampler` (both as profiles); `capture` (one picture of all
-processes), `graph` (who waits for whom), `formats/` (profiles as files and pages), `diff` (what changed between two),
-`convert` (files turned into others); `grading`, `detectors`, `machine`, `leaks`, `clean` and `proof` with `roots`,
-`mark` and `apart` (what leaks), `memory` (what grows), `bounds`, `burn`, `meters`, `lag`, `watch`, `bundle` and `blame`
-(who looks when nobody does); `inside` (`rt.profile`), `cli/` and `web` (who may see all that).
+Reading order: `model` (what a profile is); `ledger/` (what can leak, and the books of one process); `presence/` (what
+all processes show, and how they are asked); `sampling/` (where time goes in one process, and on whose account);
+`captures/` (one picture of all processes); `leak_check/` and `proof/` (what leaks); `monitor/` (bounds and alarms);
+`formats/`, `convert` and `diff` (profiles as files, and compared); `web/`, `cli/` and `pytest_plugin` (who may see it).
+
+No module here may have the name of a function of the face: when it is imported, it would take that one's place.
 
     from runtime import profile
     profile.cpu("state/", 10)        profile.leaks("state/")        with profile.labels(order="42"): ...
@@ -14,42 +13,24 @@ processes), `graph` (who waits for whom), `formats/` (profiles as files and page
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import Any, Final
 
 _FACE: Final = {
-    **dict.fromkeys(("cpu", "awaits", "live", "held", "flight", "leaks", "graph"), "capture"),
-    "tasks": "capture:live",
-    "labels": "labels:labels",
-    "CarryingPool": "carried",
-    "assert_clean": "clean",
-    "await_clean": "clean",
-    **dict.fromkeys(("Watching", "Slo", "Bounds", "watch"), "watch"),
-    "RunMeter": "meters",
-    "SloMeter": "burn",
+    **dict.fromkeys(("cpu", "awaits", "live", "held", "flight", "leaks", "graph"), "captures.capture"),
+    "tasks": "captures.capture:live",
+    "labels": "sampling.labels",
+    "CarryingPool": "sampling.carried",
+    "prove": "proof.prove",
+    **dict.fromkeys(("assert_clean", "await_clean"), "leak_check.clean"),
+    **dict.fromkeys(("Watching", "Slo", "Bounds", "watch"), "monitor.watching"),
+    "RunMeter": "monitor.meters",
+    "SloMeter": "monitor.burn",
     "Profile": "model",
-    "ProfileServer": "web",
-    "LEDGER": "ledger",
+    "ProfileServer": "web.server",
+    "LEDGER": "ledger.books",
 }
 """What users find here, and where it is. Loaded when it is asked for: every process imports this package."""
-
-
-class _Called(ModuleType):
-    """A module that is called as a function of the face is: it can be called, too, and does the same."""
-
-    def __call__(self, *args: Any, **more: Any) -> Any:
-        return __getattr__(self.__name__.rpartition(".")[2])(*args, **more)
-
-
-class _Package(ModuleType):
-    """This package. The import system sets a module in it when it was loaded, in place of what `__getattr__` gave."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _FACE and type(value) is ModuleType:
-            value.__class__ = _Called
-        super().__setattr__(name, value)
 
 
 def __getattr__(name: str) -> Any:
@@ -58,6 +39,3 @@ def __getattr__(name: str) -> Any:
     if not module:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{module}"), other or name)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -24,7 +24,7 @@ from typing import Final, Literal, NamedTuple
 from actors.protocol.errors import CallerError
 from actors.protocol.profile_errors import ProfileTooSmall
 from actors.protocol.words import counted
-from runtime.profile.model import NANOSECONDS, Frame, Labels, Profile, Sample
+from runtime.profile.model import NANOSECONDS, Frame, Labels, Profile, StackSample
 
 SEEN_MIN: Final = 100
 """Samples that are needed: with less, only what changes by a fifth of everything could be told."""
@@ -175,7 +175,7 @@ def _sums(
     return sets, rows
 
 
-def _stacks_of(unit: Unit) -> Callable[[Sample], Iterable[tuple[Frame, ...]]]:
+def _stacks_of(unit: Unit) -> Callable[[StackSample], Iterable[tuple[Frame, ...]]]:
     """What rows a sample belongs to."""
     known: dict[Frame, Frame] = {}
 

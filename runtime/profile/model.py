@@ -1,6 +1,6 @@
 """What a profile is: weights of stacks, by process, thread and labels, whatever measured them and however it is shown.
 
-    Sample(stack, labels, process, thread) ──► Weight(nanoseconds, how often seen)
+    StackSample(stack, labels, process, thread) ──► Weight(nanoseconds, how often seen)
 
 A stack is root first. A label set is sorted by name. Weights are times in nanoseconds, never samples times a rate, so
 that merging profiles of different rates, or changing the rate in the middle, changes no time; where things are counted
@@ -70,10 +70,6 @@ class StackSample(NamedTuple):
     thread: str = ""
 
 
-Sample = StackSample
-"""As it is said where only profiles are meant."""
-
-
 class Weight(NamedTuple):
     """How much, in the profile's unit, and how often it was seen."""
 
@@ -100,10 +96,10 @@ class Profile:
         self, kind: str = CPU, unit: str = NANOSECONDS, begun_ns: int = 0, duration_ns: int = 0, hz: float = 0.0
     ) -> None:
         self.kind, self.unit, self.begun_ns, self.duration_ns, self.hz = kind, unit, begun_ns, duration_ns, hz
-        self.samples: dict[Sample, Weight] = {}
+        self.samples: dict[StackSample, Weight] = {}
         self.notes: list[str] = []
 
-    def add(self, sample: Sample, value: int, seen: int = 1) -> None:
+    def add(self, sample: StackSample, value: int, seen: int = 1) -> None:
         """Add to the weight of a sample."""
         before = self.samples.get(sample)
         self.samples[sample] = Weight(value, seen) if before is None else Weight(before[0] + value, before[1] + seen)
@@ -113,7 +109,7 @@ class Profile:
         weights = self.samples.values()
         return Weight(sum(weight.value for weight in weights), sum(weight.seen for weight in weights))
 
-    def __iter__(self) -> Iterator[tuple[Sample, Weight]]:
+    def __iter__(self) -> Iterator[tuple[StackSample, Weight]]:
         return iter(self.samples.items())
 
     def __len__(self) -> int:
@@ -143,7 +139,7 @@ class Profile:
             self.notes += [note for note in other.notes if note not in self.notes]
         return self
 
-    def filter(self, keeps: Callable[[Sample], bool] | None = None, /, **labels: str) -> Profile:
+    def filter(self, keeps: Callable[[StackSample], bool] | None = None, /, **labels: str) -> Profile:
         """Those samples only that `keeps` wants, and that have these labels."""
         wanted = labels.items()
         return self._made(
@@ -152,7 +148,7 @@ class Profile:
             if wanted <= dict(sample.labels).items() and (keeps is None or keeps(sample))
         )
 
-    def map(self, change: Callable[[Sample], Sample]) -> Profile:
+    def map(self, change: Callable[[StackSample], StackSample]) -> Profile:
         """Each sample changed; those that become equal are one."""
         return self._made((change(sample), weight) for sample, weight in self)
 
@@ -166,7 +162,7 @@ class Profile:
             sums[key] = Weight(before.value + weight.value, before.seen + weight.seen)
         return sums
 
-    def _made(self, pairs: Iterable[tuple[Sample, Weight]]) -> Profile:
+    def _made(self, pairs: Iterable[tuple[StackSample, Weight]]) -> Profile:
         made = Profile(self.kind, self.unit, self.begun_ns, self.duration_ns, self.hz)
         made.notes = list(self.notes)
         for sample, weight in pairs:
@@ -213,7 +209,7 @@ class Profile:
             processes = [None if row is None else Process(*row) for row in found["processes"]]
             for stack, labels, process, thread, value, seen in found["samples"]:
                 pairs = tuple((name, text) for name, text in labels)
-                made.add(Sample(tuple(frames[at] for at in stack), pairs, processes[process], thread), value, seen)
+                made.add(StackSample(tuple(frames[at] for at in stack), pairs, processes[process], thread), value, seen)
         except (KeyError, TypeError, IndexError) as strange:
             raise ValueError(f"this is no profile: {strange!r}") from strange
         return made

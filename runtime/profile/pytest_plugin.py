@@ -9,7 +9,7 @@ What came during the test and is there after it fails it: asyncio tasks, threads
 ledger, and coroutines that nobody awaited. Each is named with the line that created it. What was there before, such as
 a runtime of a wider fixture, is left out; fixtures that the test asks for come after `no_leaks` where it is a mark,
 so what they leave behind counts, too. What the test makes carries its id as the label "test", as far as contexts carry
-it (see `runtime.profile.labels`): what another test makes at the same time, in another thread, is not this one's.
+it (see `runtime.profile.sampling`): what another test makes at the same time, in another thread, is not this one's.
 
 pytest loads this module in every run where Mainspring is installed, so it imports nothing else before it is used.
 """
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from runtime.profile.clean import Baseline
+    from runtime.profile.leak_check.clean import Baseline
 
 _NAME = "no_leaks"
 _LABEL_CHARS = 120
@@ -50,7 +50,7 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
         UsageError: The mark has another argument.
     """
     from runtime.errors import LeaksFound  # lazy: as above
-    from runtime.profile.clean import (  # lazy: 60 ms for who does not ask for it
+    from runtime.profile.leak_check.clean import (  # lazy: 60 ms for who does not ask for it
         SETTLE_S,
         Baseline,
         assert_clean,

@@ -11,7 +11,7 @@
       checkpoint.db     the state as of some record, where there was one; see `checkpoint`
       archive.db        finished runs that memory let go of, where there are checkpoints; see `archive`
       archive/          large payloads of those runs
-      profile/          what processes answer to who looks inside, while that waits; see `runtime.profile.control`
+      profile/          what processes answer to who looks inside, while that waits; see `runtime.profile.presence`
 
 An owner holds the lock, so at most one process writes. The kernel drops it when the holder dies, however it dies.
 Reading (status, verify) takes no lock and changes nothing.

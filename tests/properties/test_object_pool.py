@@ -19,8 +19,8 @@ from actors.policy.object_pool import Granted, PoolBook, PoolRule
 from runtime.host.lender import Lender, ObjectPool
 from runtime.host.pool_hosts import OnLoop
 from runtime.pools import Pool, PoolOptions
-from runtime.profile.kinds import CHECKOUT
-from runtime.profile.ledger import LEDGER
+from runtime.profile.ledger.books import LEDGER
+from runtime.profile.ledger.kinds import CHECKOUT
 
 pytestmark = pytest.mark.slow
 

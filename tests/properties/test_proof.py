@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.profile.kin import waiter_of
-from runtime.profile.mark import Mark
-from runtime.profile.roots import Roots, tasks_there
+from runtime.profile.proof.kin import waiter_of
+from runtime.profile.proof.mark import Mark
+from runtime.profile.proof.roots import Roots, tasks_there
 
 pytestmark = pytest.mark.fresh  # it goes over all objects of its process
 MOST = 6

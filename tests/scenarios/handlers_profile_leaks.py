@@ -6,7 +6,7 @@ import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from runtime.profile.ledger import LEDGER
+from runtime.profile.ledger.books import LEDGER
 from tests.scenarios.handlers import note, wait_for
 
 # global: what a program keeps by mistake, as programs do
@@ -75,7 +75,7 @@ async def takes_long() -> None:
 
 def ends_without_another() -> list[str]:
     """Pipes of this process whose other end is gone, at two looks and with no budget."""
-    from runtime.profile.machine import ProcessThings  # lazy: where it is looked at
+    from runtime.profile.leak_check.machine import ProcessThings  # lazy: where it is looked at
 
     LEDGER.register_kind("descriptor", budget=0)
     look = ProcessThings(closed_ns=0)

@@ -10,7 +10,7 @@ import sys
 import zlib
 from pathlib import Path
 
-from runtime.profile.labels import labels
+from runtime.profile.sampling.labels import labels
 from tests.scenarios.handlers import note, wait_for
 
 PROGRAM = "sum(range(2_000_000)); raise SystemExit(7)"

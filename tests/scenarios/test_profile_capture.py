@@ -19,13 +19,13 @@ import pytest
 
 from runtime import AsyncRuntime, NodeType, Runtime
 from runtime.host import kernel
-from runtime.profile import capture
+from runtime.profile.captures import capture
 from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.doctor import py_spy
 from runtime.profile.formats import flame, pprof
 from runtime.profile.model import CPU, Profile
-from runtime.profile.web import ProfileServer
+from runtime.profile.web.server import ProfileServer
 from tests.scenarios import handlers_capture as handlers
 from tests.scenarios import handlers_sampling
 from tests.scenarios.waiting import await_lines, until

@@ -19,12 +19,12 @@ from runtime import NodeType, Runtime
 from runtime.bench.chart import slope_of
 from runtime.bench.measure import descriptors, private_bytes
 from runtime.host import kernel
-from runtime.profile import capture
-from runtime.profile.always import ALWAYS
-from runtime.profile.buckets import RING_BYTES_MAX, ROWS_MAX
-from runtime.profile.control import ask, page_of_folder
-from runtime.profile.labels import LABEL_SETS_MAX
-from runtime.profile.processes import looked
+from runtime.profile.captures import capture
+from runtime.profile.presence.control import ask, page_of_folder
+from runtime.profile.presence.processes import looked
+from runtime.profile.sampling.always import ALWAYS
+from runtime.profile.sampling.buckets import RING_BYTES_MAX, ROWS_MAX
+from runtime.profile.sampling.labels import LABEL_SETS_MAX
 from tests.scenarios import handlers_sampling as handlers
 from tests.scenarios.waiting import until
 

@@ -17,9 +17,9 @@ import pytest
 
 from runtime import Batch, Flow, NodeType, Runtime, TaskRegistry
 from runtime.host import kernel
-from runtime.profile.control import Answers, ask
 from runtime.profile.model import CPU, Frame, Profile
-from runtime.profile.ticks import SELF
+from runtime.profile.presence.control import Answers, ask
+from runtime.profile.sampling.ticks import SELF
 from tests.scenarios import handlers_sampling as handlers
 from tests.scenarios.waiting import await_lines, until
 

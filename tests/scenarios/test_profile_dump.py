@@ -17,9 +17,9 @@ import pytest
 
 from runtime import AsyncRuntime, NodeType, Runtime
 from runtime.host import kernel
-from runtime.profile.control import ask, page_of_folder
-from runtime.profile.live import dump
-from runtime.profile.model import Profile, Sample
+from runtime.profile.captures.live import dump
+from runtime.profile.model import Profile, StackSample
+from runtime.profile.presence.control import ask, page_of_folder
 from tests.scenarios import handlers_profile as handlers
 from tests.scenarios.waiting import await_lines, until
 from tests.tidy.tree import ROOT
@@ -37,12 +37,12 @@ def titles(rt: Runtime) -> list[str]:
         page.close()
 
 
-def main_threads(profile: Profile) -> dict[str, Sample]:
+def main_threads(profile: Profile) -> dict[str, StackSample]:
     """Samples of main threads by process."""
     return {sample.process.title: sample for sample, _ in profile if sample.process and sample.thread == "MainThread"}
 
 
-def names(sample: Sample) -> list[str]:
+def names(sample: StackSample) -> list[str]:
     return [frame.name for frame in sample.stack]
 
 
@@ -164,7 +164,7 @@ def test_two_runtimes_of_one_program_have_a_page_each(tmp_path: Path) -> None:
 
 ASKS = """
 import sys
-from runtime.profile.live import dump
+from runtime.profile.captures.live import dump
 for sample, _ in dump(sys.argv[1], patience=60.0):
     if sample.thread == "MainThread":
         print(sample.process.title, sample.stack[-1].name if sample.stack else "", sep=":")

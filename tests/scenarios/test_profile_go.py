@@ -16,7 +16,7 @@ import pytest
 
 from runtime import NodeType, Runtime
 from runtime.host import kernel
-from runtime.profile.web import ProfileServer
+from runtime.profile.web.server import ProfileServer
 from tests.scenarios import handlers_capture, handlers_profile
 from tests.scenarios.waiting import await_lines
 from tests.unit.profile.independent import go_says, has_tool, independent

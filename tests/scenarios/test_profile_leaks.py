@@ -16,10 +16,10 @@ import pytest
 from runtime import NodeType, Retry, Runtime
 from runtime.errors import LeaksFound
 from runtime.host import kernel
-from runtime.profile.clean import assert_clean, left_in
-from runtime.profile.grading import LEAK, SUSPECT, Finding
-from runtime.profile.leaks import Report, survey
-from runtime.profile.ledger import LEDGER
+from runtime.profile.leak_check.clean import assert_clean, left_in
+from runtime.profile.leak_check.grading import LEAK, SUSPECT, Finding
+from runtime.profile.leak_check.survey import Report, survey
+from runtime.profile.ledger.books import LEDGER
 from tests.scenarios import handlers as handlers_base
 from tests.scenarios import handlers_profile_leaks as handlers
 from tests.scenarios.processes import OwnFamily, kill

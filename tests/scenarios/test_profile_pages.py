@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from runtime import NodeType, Runtime
+from runtime.profile.captures.live import dump
 from runtime.profile.formats import flame, leak_page, read, write
-from runtime.profile.live import dump
-from runtime.profile.model import CPU, NANOSECONDS, Frame, Process, Profile, Sample, Weight
+from runtime.profile.model import CPU, NANOSECONDS, Frame, Process, Profile, StackSample, Weight
 from tests.scenarios import handlers_profile as handlers
 from tests.scenarios.browser import Page, browser
 from tests.scenarios.waiting import await_lines
@@ -47,7 +47,7 @@ def large(stacks: int) -> Profile:
         process = dice.choice(processes)
         labels = (("node_type", process.node_type or "none"), ("tenant", dice.choice(["acme", "bolt"])))
         value = int(dice.paretovariate(1.1) * 10_000_000)
-        profile.add(Sample(stack, labels, process, "MainThread"), value, max(1, value // 10_000_000))
+        profile.add(StackSample(stack, labels, process, "MainThread"), value, max(1, value // 10_000_000))
     return profile
 
 
@@ -93,9 +93,9 @@ def small() -> Profile:
     main, fetch, parse = Frame("main", "a.py", 1), Frame("fetch", "b.py", 2), Frame("parse", "c.py", 3)
     one, two = Process(11, 1, "worker", 1, "http"), Process(12, 1, "worker", 2, "db")
     acme, bolt = (("tenant", "acme"),), (("tenant", "bolt"),)
-    profile.add(Sample((main, fetch), acme, one, "MainThread"), 60_000_000, 6)
-    profile.add(Sample((main, fetch), acme, two, "MainThread"), 20_000_000, 2)
-    profile.add(Sample((main, parse), bolt, two, "MainThread"), 20_000_000, 2)
+    profile.add(StackSample((main, fetch), acme, one, "MainThread"), 60_000_000, 6)
+    profile.add(StackSample((main, fetch), acme, two, "MainThread"), 20_000_000, 2)
+    profile.add(StackSample((main, parse), bolt, two, "MainThread"), 20_000_000, 2)
     return profile
 
 
@@ -182,7 +182,7 @@ def test_a_comparison_shows_what_came_and_went(page: Page, tmp_path: Path) -> No
     now = small().filter(lambda one: one.stack[-1].name != "parse")
     for sample in list(now.samples):
         now.samples[sample] = Weight(2 * now.samples[sample].value, 2 * now.samples[sample].seen)
-    now.add(Sample((Frame("main", "a.py", 1), Frame("born", "d.py", 4))), 5_000_000)
+    now.add(StackSample((Frame("main", "a.py", 1), Frame("born", "d.py", 4))), 5_000_000)
     shown(page, tmp_path / "diff.html", flame.page(now, small()))
     choose(page, "Group by", "nothing")
     assert set(names(page)[2]) == {"fetch", "parse", "born"}

@@ -12,7 +12,7 @@ import pytest
 
 from runtime import NodeType, Runtime
 from runtime.host import kernel
-from runtime.profile.control import ask
+from runtime.profile.presence.control import ask
 from tests.scenarios import handlers_profile as handlers
 from tests.scenarios.programs.proof_shapes import Leaks, Waits, names_of
 from tests.scenarios.waiting import await_lines

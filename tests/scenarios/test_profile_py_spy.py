@@ -18,8 +18,8 @@ import pytest
 
 from runtime import NodeType, Runtime
 from runtime.host import kernel
-from runtime.profile.control import ask
 from runtime.profile.model import Profile
+from runtime.profile.presence.control import ask
 from tests.scenarios import handlers_sampling as handlers
 from tests.scenarios.waiting import await_lines
 

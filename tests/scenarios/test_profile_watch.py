@@ -20,15 +20,15 @@ import pytest
 
 from runtime import AsyncRuntime, NodeType, Profiling, Runtime
 from runtime.host import kernel
-from runtime.profile import capture
-from runtime.profile.bundle import Evidence
-from runtime.profile.burn import Slo, SloMeter
+from runtime.profile.captures import capture
 from runtime.profile.cli import doctor
-from runtime.profile.control import ask, page_of_folder
-from runtime.profile.meters import RunMeter
 from runtime.profile.model import LIVE, Profile
-from runtime.profile.page import LETS_ATTACH
-from runtime.profile.watch import Bounds, Breach, Watch, Watching
+from runtime.profile.monitor.bundle import Evidence
+from runtime.profile.monitor.burn import Slo, SloMeter
+from runtime.profile.monitor.meters import RunMeter
+from runtime.profile.monitor.watching import Bounds, Breach, Watch, Watching
+from runtime.profile.presence.control import ask, page_of_folder
+from runtime.profile.presence.page import LETS_ATTACH
 from tests.scenarios import handlers_hygiene, handlers_watch
 from tests.scenarios.waiting import pause, until
 

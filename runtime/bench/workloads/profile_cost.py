@@ -51,8 +51,8 @@ from runtime.bench.profile_handlers import (
     prove_here,
 )
 from runtime.bench.workloads.base import SECONDS_MAX, Scenario, Setup, check_equal
-from runtime.profile import capture
-from runtime.profile.control import ask
+from runtime.profile.captures import capture
+from runtime.profile.presence.control import ask
 from runtime.submitter import Submitter
 
 LOOP: Final = "loop"

@@ -1,7 +1,7 @@
 """The command line to look inside: `python -m runtime.profile`.
 
 Knows captures, the page of processes and the terminal. Must not know how anything is measured. It needs no HTTP port
-and no help of the program that it looks at: it finds the folder and its processes by itself (`runtime.profile.find`).
+and no help of the program that it looks at: it finds the folder and its processes by itself (`presence.find`).
 
 Read in this order: `app` (commands, exit codes), `shared` (what commands have in common), `stacks` (ps, dump), `tree`,
 `top`, `doctor`, `recorded` (cpu, await, flight), `files` (convert, diff), `leaking` (leaks, watch), `spying` (py-spy),

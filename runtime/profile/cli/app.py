@@ -26,7 +26,7 @@ from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console
 from runtime.cli.exits import bug_lines
 from runtime.profile.cli.watching import add_watch_options
-from runtime.profile.kinds import NAMES
+from runtime.profile.ledger.kinds import NAMES
 
 NAME: Final = "python -m runtime.profile"
 EXIT_CODES: Final = (

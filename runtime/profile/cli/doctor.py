@@ -22,16 +22,16 @@ from typing import Any, Final, NamedTuple
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.cli.console import Console
 from runtime.cli.report import align, duration_text
+from runtime.profile.captures.snapshot import snapshot
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import state_of
 from runtime.profile.cli.stacks import as_json
-from runtime.profile.control import ask, page_of_folder
-from runtime.profile.ledger import Ledger
+from runtime.profile.ledger.books import Ledger
 from runtime.profile.model import Process
-from runtime.profile.page import LETS_ATTACH
-from runtime.profile.presence import C_SIGNAL, SIGNAL
-from runtime.profile.processes import looked
-from runtime.profile.snapshot import snapshot
+from runtime.profile.presence.control import ask, page_of_folder
+from runtime.profile.presence.here import C_SIGNAL, SIGNAL
+from runtime.profile.presence.page import LETS_ATTACH
+from runtime.profile.presence.processes import looked
 
 GOOD: Final = "ok"
 LESS: Final = "less"

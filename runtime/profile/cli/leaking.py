@@ -16,14 +16,14 @@ from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.outputs import check_writable, write_output
 from runtime.cli.report import duration_text
-from runtime.profile import capture
+from runtime.profile.captures import capture
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import frame_text, note_all, pids_of, state_of, until_interrupted
 from runtime.profile.cli.stacks import as_json
 from runtime.profile.cli.watching import bounds_of, slos_of
 from runtime.profile.formats import leak_page
+from runtime.profile.formats.plain import plain, plain_report
 from runtime.profile.model import Frame
-from runtime.profile.plain import plain, plain_report
 
 CODES: Final = {"leak": ProfileExit.LEAK, "suspect": ProfileExit.SUSPECT, "info": ProfileExit.SUSPECT}
 _ORDER: Final = ("leak", "suspect", "info")
@@ -110,7 +110,7 @@ def _tenants(tenants: Any) -> str:
 
 def show_watch(arguments: Namespace, console: Console) -> int:
     """The command `watch`: says each breach when it comes, and where its bundle is."""
-    watch = import_module("runtime.profile.watch").watch
+    watch = import_module("runtime.profile.monitor.watching").watch
     state = state_of(arguments)
 
     def tell(breach: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from runtime.cli.console import Console
 from runtime.cli.outputs import check_writable
 from runtime.cli.report import align, duration_text
-from runtime.profile import capture
+from runtime.profile.captures import capture
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import names_of, note_all, pids_of, state_of, until_interrupted
 from runtime.profile.convert import save as save_file

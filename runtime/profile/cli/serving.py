@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 
 from runtime.cli.console import Console
-from runtime.profile.capture import pass_time
+from runtime.profile.captures.capture import pass_time
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import state_of, until_interrupted
-from runtime.profile.web import UNIX, ProfileServer
+from runtime.profile.web.server import UNIX, ProfileServer
 
 _LONG_S = 3_600.0
 

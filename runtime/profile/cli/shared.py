@@ -13,8 +13,8 @@ from types import FrameType
 from typing import Any, Final
 
 from runtime.cli.console import Console
-from runtime.profile.find import state_dir_of
 from runtime.profile.model import Frame
+from runtime.profile.presence.find import state_dir_of
 
 SITE_PARTS: Final = 3
 """Of the path of a file, as it is shown."""

@@ -23,12 +23,12 @@ from typing import Final
 
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.cli.console import Console
-from runtime.profile.capture import named, pass_time
+from runtime.profile.captures.capture import named, pass_time
 from runtime.profile.cli.doctor import py_spy
 from runtime.profile.cli.recorded import check_output, finish
 from runtime.profile.cli.shared import state_of, until_interrupted
-from runtime.profile.control import page_of_folder
-from runtime.profile.model import CPU, NANOSECONDS, Frame, Process, Profile, Sample
+from runtime.profile.model import CPU, NANOSECONDS, Frame, Process, Profile, StackSample
+from runtime.profile.presence.control import page_of_folder
 
 IDLE: Final = frozenset(
     "select poll epoll wait _wait wait_for_tstate_lock acquire _recv recv recv_into accept read readinto sleep get "
@@ -128,7 +128,7 @@ def _start(program: str, process: Process, seconds: float, hz: float, folder: Pa
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
-def read_raw(text: str, process: Process, *, idle: bool = False) -> Iterator[tuple[Sample, int]]:
+def read_raw(text: str, process: Process, *, idle: bool = False) -> Iterator[tuple[StackSample, int]]:
     """What `py-spy record --format raw --threads` wrote.
 
     Args:
@@ -153,4 +153,4 @@ def read_raw(text: str, process: Process, *, idle: bool = False) -> Iterator[tup
             frames.append(Frame(place[1], place[2], int(place[3] or 0)) if place else Frame(part))
         leaf = frames[-1].name if frames else ""
         if frames and (idle or not IDLE & {leaf, leaf.rpartition(".")[2]}):
-            yield Sample(tuple(frames), (), process, thread), int(number)
+            yield StackSample(tuple(frames), (), process, thread), int(number)

@@ -17,14 +17,14 @@ from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.report import align, duration_text
 from runtime.cli.status import bytes_text
-from runtime.profile import capture
+from runtime.profile.captures import capture
+from runtime.profile.captures.snapshot import OWN_LABELS
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import note_all, pids_of, stack_lines, state_of
-from runtime.profile.kinds import DESCRIPTOR, LEASE, RUN, TASK
-from runtime.profile.model import Frame, Profile, Sample
-from runtime.profile.plain import plain
-from runtime.profile.processes import Looked, looked
-from runtime.profile.snapshot import OWN_LABELS
+from runtime.profile.formats.plain import plain
+from runtime.profile.ledger.kinds import DESCRIPTOR, LEASE, RUN, TASK
+from runtime.profile.model import Frame, Profile, StackSample
+from runtime.profile.presence.processes import Looked, looked
 
 PROCESSES_NAMED: Final = 4
 STATES: Final = {"R": "runs", "S": "", "D": "in the kernel", "T": "stopped", "t": "traced", "Z": "zombie"}
@@ -121,7 +121,7 @@ def process_json(row: Looked) -> dict[str, Any]:
 
 def merge(profile: Profile) -> list[MergedStack]:
     """Equal stacks as one, whichever process and name they have; the most frequent first."""
-    groups: dict[tuple[Any, ...], list[tuple[Sample, int]]] = {}
+    groups: dict[tuple[Any, ...], list[tuple[StackSample, int]]] = {}
     for sample, weight in profile:
         facts = dict(sample.labels)
         key = (sample.stack, facts.get("state", ""), facts.get("created", ""), facts.get("awaits", ""))
@@ -135,7 +135,7 @@ def merge(profile: Profile) -> list[MergedStack]:
     return sorted(found, key=lambda one: (-one.number, -one.oldest_s, one.stack))
 
 
-def _user_labels(sample: Sample) -> tuple[tuple[str, str], ...]:
+def _user_labels(sample: StackSample) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in sample.labels if pair[0] not in OWN_LABELS)
 
 
@@ -188,6 +188,6 @@ def dump_lines(profile: Profile) -> Iterator[str]:
             yield f"    created at {_place(facts['created'])}"
 
 
-def _order(sample: Sample) -> tuple[str, int, int]:
+def _order(sample: StackSample) -> tuple[str, int, int]:
     process = sample.process
     return ("", 0, 0) if process is None else (process.role, process.number, process.pid)

@@ -14,12 +14,12 @@ import orjson
 from runtime.cli.console import Console
 from runtime.cli.report import align
 from runtime.cli.status import bytes_text
-from runtime.profile.capture import pass_time
+from runtime.profile.captures.capture import pass_time
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import state_of, until_interrupted
 from runtime.profile.cli.stacks import process_json
-from runtime.profile.kinds import DESCRIPTOR, LEASE, MESSAGE, RUN, TASK, THREAD
-from runtime.profile.processes import ProcessChange, changes, looked
+from runtime.profile.ledger.kinds import DESCRIPTOR, LEASE, MESSAGE, RUN, TASK, THREAD
+from runtime.profile.presence.processes import ProcessChange, changes, looked
 
 SHOWN_KINDS: Final = (TASK, RUN, LEASE, MESSAGE, THREAD, DESCRIPTOR)
 

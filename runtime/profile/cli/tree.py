@@ -13,11 +13,11 @@ from typing import Final
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.report import duration_text
-from runtime.profile.capture import graph
+from runtime.profile.captures.capture import graph
+from runtime.profile.captures.graph import Graph, WaitNode
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import note_all, state_of
 from runtime.profile.cli.stacks import as_json
-from runtime.profile.graph import Graph, WaitNode
 
 ALIKE_MAX: Final = 3
 """So many that are alike are shown one by one."""

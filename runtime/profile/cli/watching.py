@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from runtime.profile.bounds import Bounds
-    from runtime.profile.burn import Slo
+    from runtime.profile.monitor.bounds import Bounds
+    from runtime.profile.monitor.burn import Slo
 
 _MIB = 1 << 20
 
@@ -38,7 +38,7 @@ def add_watch_options(options: argparse.ArgumentParser) -> None:
 
 def bounds_of(arguments: Namespace) -> Bounds:
     """What the options say is in order."""
-    from runtime.profile.bounds import Bounds  # lazy: only who watches needs it
+    from runtime.profile.monitor.bounds import Bounds  # lazy: only who watches needs it
 
     asked: dict[str, Any] = {"lag": arguments.lag, "silence": arguments.silence}
     asked["rss_bytes"] = None if arguments.rss is None else int(arguments.rss * _MIB)
@@ -52,8 +52,8 @@ def slos_of(arguments: Namespace, state: str) -> list[Slo]:
     """Objectives, each measured from the log of the folder."""
     if not arguments.slo:
         return []
-    from runtime.profile.burn import Slo  # lazy: only who has objectives needs it
-    from runtime.profile.meters import RunMeter  # lazy: as above
+    from runtime.profile.monitor.burn import Slo  # lazy: only who has objectives needs it
+    from runtime.profile.monitor.meters import RunMeter  # lazy: as above
 
     found = []
     for name, within, percent in arguments.slo:

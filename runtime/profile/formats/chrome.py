@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from runtime.profile.model import COUNT, Frame, Labels, Process, Profile, Sample
+from runtime.profile.model import COUNT, Frame, Labels, Process, Profile, StackSample
 
 TRACE_BYTES_MAX: Final = 256 << 20
 """Perfetto opens that much in a browser; dumps without a limit are what trace tools are known to die of."""
@@ -32,7 +32,7 @@ class Timed(NamedTuple):
 
     at_ns: int
     duration_ns: int
-    sample: Sample
+    sample: StackSample
 
 
 class TraceWritten(NamedTuple):

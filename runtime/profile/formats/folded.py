@@ -21,7 +21,7 @@ from typing import Final
 
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.profile.formats.roots import root_of, roots, unrooted
-from runtime.profile.model import COUNT, CPU, NANOSECONDS, Frame, Profile, Sample
+from runtime.profile.model import COUNT, CPU, NANOSECONDS, Frame, Profile, StackSample
 
 _HEAD: Final = re.compile(
     r"# mainspring kind=(\S*) unit=(nanoseconds|count) hz=(\S+) begun_ns=(\d+) duration_ns=(\d+) seen=(\d+) 0"
@@ -125,7 +125,7 @@ def decode(content: bytes) -> Profile:
     return profile
 
 
-def _rows(text: str, *, ours: bool) -> Iterator[tuple[Sample, int]]:
+def _rows(text: str, *, ours: bool) -> Iterator[tuple[StackSample, int]]:
     frames: dict[str, Frame] = {}
     for number, line in enumerate(text.split("\n")):
         line = line.removesuffix("\r")
@@ -143,4 +143,4 @@ def _rows(text: str, *, ours: bool) -> Iterator[tuple[Sample, int]]:
             roots_most = next((at for at, part in enumerate(texts) if part.startswith("\\")), len(texts))
             yield unrooted(stack, roots_most), int(found[2])
         else:
-            yield Sample(stack), int(found[2])
+            yield StackSample(stack), int(found[2])

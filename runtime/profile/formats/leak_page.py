@@ -1,7 +1,7 @@
 """Findings of leaks as one self-contained page: a table that can be read without scripts, and filtered with them.
 
 Like the flame graph it asks for nothing outside itself, and all text in it is escaped. A finding is whatever has the
-attributes of `runtime.profile.grading.Finding`, or a mapping with their names; those that it lacks are left out.
+attributes of `leak_check.grading.Finding`, or a mapping with their names; those that it lacks are left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def page(findings: Iterable[Any], *, notes: Sequence[str] = (), made_ns: int = 0
     """The page, UTF-8.
 
     Args:
-        findings: As `runtime.profile.grading` makes them, or mappings with the same names.
+        findings: As `runtime.profile.leak_check.grading` makes them, or mappings with the same names.
         notes: What could not be seen.
         made_ns: When they were found, on the wall clock.
         title: Above it.

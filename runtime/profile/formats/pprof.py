@@ -23,7 +23,19 @@ from typing import Final
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.profile.formats.roots import process_of, roots
 from runtime.profile.formats.wire import blob, fields, number, numbers, packed, signed, varint
-from runtime.profile.model import AWAIT, COUNT, CPU, LEAKS, LIVE, NANOSECONDS, Frame, Labels, Process, Profile, Sample
+from runtime.profile.model import (
+    AWAIT,
+    COUNT,
+    CPU,
+    LEAKS,
+    LIVE,
+    NANOSECONDS,
+    Frame,
+    Labels,
+    Process,
+    Profile,
+    StackSample,
+)
 
 TYPES: Final = {CPU: ("samples", "cpu"), AWAIT: ("contentions", "delay")}
 """Names of the sample types of times: how often, how long."""
@@ -99,7 +111,7 @@ def _parts(profile: Profile, rooted: bool) -> Iterator[bytes]:
     yield tail
 
 
-def _labels(sample: Sample, strings: _Strings) -> bytes:
+def _labels(sample: StackSample, strings: _Strings) -> bytes:
     """Labels of a sample, those of its process and thread first."""
     texts: list[tuple[str, str]] = []
     out = []
@@ -166,7 +178,7 @@ class _Reader:
         self.texts: list[str] = []
         self.parts: dict[int, list[dict[int, list[int | bytes]]]] = {1: [], 2: [], 4: [], 5: [], 11: []}
         self.facts: dict[int, list[int]] = {}
-        self.whose: dict[tuple[int | bytes, ...], tuple[Sample, tuple[Frame, ...]]] = {}
+        self.whose: dict[tuple[int | bytes, ...], tuple[StackSample, tuple[Frame, ...]]] = {}
         for field, shape, value in fields(content):
             if field == 6 and isinstance(value, bytes):
                 self.texts.append(value.decode("utf-8", "replace"))
@@ -218,7 +230,7 @@ class _Reader:
             found[_int(place, 1)] = frames or [Frame(f"0x{_int(place, 3):x}")]
         return found
 
-    def sample(self, part: dict[int, list[int | bytes]], frames: dict[int, list[Frame]]) -> Sample:
+    def sample(self, part: dict[int, list[int | bytes]], frames: dict[int, list[Frame]]) -> StackSample:
         key = tuple(part.get(3, ()))
         known = self.whose.get(key)
         if known is None:  # hundreds of stacks have the same labels
@@ -227,9 +239,9 @@ class _Reader:
         bare, own = known
         stack = tuple([frame for at in reversed(_ints(part, 1)) for frame in frames[at]])
         stack = stack[len(own) :] if own and stack[: len(own)] == own else stack
-        return Sample(stack, bare.labels, bare.process, bare.thread)
+        return StackSample(stack, bare.labels, bare.process, bare.thread)
 
-    def bare(self, parts: Iterable[int | bytes]) -> Sample:
+    def bare(self, parts: Iterable[int | bytes]) -> StackSample:
         """Whose a sample with these labels is, without its stack."""
         labels: dict[str, str] = {}
         facts: dict[str, str] = {}
@@ -246,7 +258,7 @@ class _Reader:
             process = process_of(int(facts.get("pid") or 0), facts["process"], int(facts.get("start_time") or 0))
         elif "pid" in facts:
             labels["pid"] = facts["pid"]
-        return Sample((), tuple(sorted(labels.items())), process, facts.get("thread", ""))
+        return StackSample((), tuple(sorted(labels.items())), process, facts.get("thread", ""))
 
 
 def _message(content: bytes) -> dict[int, list[int | bytes]]:

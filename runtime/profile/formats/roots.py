@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from runtime.profile.model import LABELS, Frame, Labels, Process, Profile, Sample
+from runtime.profile.model import LABELS, Frame, Labels, Process, Profile, StackSample
 
 _PROCESS: Final = re.compile(r"process (\d+): (.*)", re.DOTALL)
 _TITLE: Final = re.compile(r"(.*?)(?: ([1-9]\d*))?(?: \[(.*)\])?", re.DOTALL)
@@ -33,7 +33,7 @@ def process_of(pid: int, title: str, start_time: int = 0) -> Process:
     return Process(pid, start_time, role, int(number or 0), node_type or "")
 
 
-def roots(sample: Sample, by: Sequence[str] = ()) -> tuple[Frame, ...]:
+def roots(sample: StackSample, by: Sequence[str] = ()) -> tuple[Frame, ...]:
     """Frames that say whose this sample is: its process, its thread, and those of its labels that are named in `by`."""
     frames: list[Frame] = []
     if sample.process is not None:
@@ -53,7 +53,7 @@ def root_of(frame: Frame) -> bool:
     return plain and bool(name.startswith(_THREAD) or _PROCESS.fullmatch(name) or _LABEL.fullmatch(name))
 
 
-def unrooted(stack: tuple[Frame, ...], most: int | None = None) -> Sample:
+def unrooted(stack: tuple[Frame, ...], most: int | None = None) -> StackSample:
     """The sample whose roots and stack these are.
 
     Args:
@@ -76,7 +76,7 @@ def unrooted(stack: tuple[Frame, ...], most: int | None = None) -> Sample:
     while found := _LABEL.fullmatch(name_at()):
         labels[found[1]] = found[2]
         at += 1
-    return Sample(stack[at:], tuple(sorted(labels.items())), process, thread)
+    return StackSample(stack[at:], tuple(sorted(labels.items())), process, thread)
 
 
 def label_names(labels: Collection[Labels]) -> list[str]:

@@ -14,7 +14,7 @@ import orjson
 
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.profile.formats.roots import process_of, roots, unrooted
-from runtime.profile.model import COUNT, CPU, NANOSECONDS, Frame, Process, Profile, Sample
+from runtime.profile.model import COUNT, CPU, NANOSECONDS, Frame, Process, Profile, StackSample
 
 SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 _UNITS: Final = {
@@ -115,7 +115,7 @@ def decode(found: Mapping[str, Any]) -> Profile:
     return made
 
 
-def _rows(one: Mapping[str, Any], frames: Sequence[Frame]) -> Iterator[tuple[Sample, int, int]]:
+def _rows(one: Mapping[str, Any], frames: Sequence[Frame]) -> Iterator[tuple[StackSample, int, int]]:
     factor = _UNITS[one["unit"]][1]
     ours = one.get("mainspring")
     process, thread = None, one.get("name") or ""
@@ -126,7 +126,7 @@ def _rows(one: Mapping[str, Any], frames: Sequence[Frame]) -> Iterator[tuple[Sam
     seen = iter(ours["seen"]) if ours else None
     for places, weight in rows:
         stack = tuple(frames[at] for at in places)
-        sample = unrooted(stack) if ours else Sample(stack)
+        sample = unrooted(stack) if ours else StackSample(stack)
         yield sample._replace(process=process, thread=thread), round(weight * factor), next(seen) if seen else 1
 
 

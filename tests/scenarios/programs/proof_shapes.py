@@ -21,8 +21,8 @@ from typing import Any
 import orjson
 import uvloop
 
-from runtime.profile.kin import stack_of, waiter_of
-from runtime.profile.proof import as_rows, examine
+from runtime.profile.proof.kin import stack_of, waiter_of
+from runtime.profile.proof.prove import as_rows, examine
 
 PINNED: set[asyncio.Task[Any]] = set()
 REACHABLE: dict[str, Any] = {}

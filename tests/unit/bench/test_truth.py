@@ -6,8 +6,8 @@ import pytest
 
 from runtime.bench.truth import Found, Shares, apart, leaves_of, work_of
 from runtime.bench.workloads.profile_truth import table
-from runtime.profile.model import Frame, Profile, Sample
-from runtime.profile.ticks import SELF
+from runtime.profile.model import Frame, Profile, StackSample
+from runtime.profile.sampling.ticks import SELF
 
 
 def test_how_far_apart_two_distributions_are() -> None:
@@ -23,9 +23,9 @@ def test_stacks_are_of_the_kind_that_is_innermost_and_leaves_have_no_class() -> 
     assert work_of((Frame("in_python"), Frame("load"), Frame("in_json"), Frame("JSONDecoder.raw_decode"))) == "in_json"
     assert work_of((Frame("main"),)) == "(other)"
     profile = Profile()
-    profile.add(Sample((Frame("JSONDecoder.raw_decode", "a.py", 3),)), 5)
-    profile.add(Sample((Frame("raw_decode", "a.py", 4),)), 6)
-    profile.add(Sample((Frame(SELF),)), 7)
+    profile.add(StackSample((Frame("JSONDecoder.raw_decode", "a.py", 3),)), 5)
+    profile.add(StackSample((Frame("raw_decode", "a.py", 4),)), 6)
+    profile.add(StackSample((Frame(SELF),)), 7)
     assert leaves_of(profile) == {"raw_decode": 11}
 
 
@@ -35,7 +35,7 @@ def test_a_table_has_all_three() -> None:
     assert (found.functions.error(), found.sum_error()) == (pytest.approx(0.02), pytest.approx(0.01))
     assert Found.of_json([list(shares), list(found.workflows), *found[2:]]) == found
     spied = Profile()
-    spied.add(Sample((Frame("in_json"),)), 1)
+    spied.add(StackSample((Frame("in_json"),)), 1)
     lines = table(found, spied)
     assert lines[1].split() == ["in_json", "30.0%", "32.0%", "100.0%"]
     assert lines[3].split() == ["refund", "100.0%", "100.0%", "-"]

@@ -13,10 +13,10 @@ from typing import Any
 
 import uvloop
 
-from runtime.profile.ledger import LEDGER
-from runtime.profile.origins import ORIGINS
-from runtime.profile.pins import EVIDENCE
-from runtime.profile.tasks import LoopBooks
+from runtime.profile.ledger.books import LEDGER
+from runtime.profile.ledger.origins import ORIGINS
+from runtime.profile.ledger.pins import EVIDENCE
+from runtime.profile.ledger.tasks import LoopBooks
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,

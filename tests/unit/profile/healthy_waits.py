@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-from runtime.profile.ledger import LEDGER
+from runtime.profile.ledger.books import LEDGER
 from tests.unit.profile.garden import Garden
 from tests.unit.profile.leak_seeds import numbers
 

@@ -53,7 +53,7 @@ from runtime.host.client import EngineClient
 from runtime.host.lender import ObjectPool
 from runtime.host.pool_hosts import OnLoop
 from runtime.pools import Pool, PoolOptions
-from runtime.profile.ledger import LEDGER
+from runtime.profile.ledger.books import LEDGER
 from runtime.subscription import Subscription
 from tests.unit.profile import stranded_seeds
 from tests.unit.profile.garden import Garden

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runtime.profile.page import Page, create_page
-from runtime.profile.presence import HERE
+from runtime.profile.presence.here import HERE
+from runtime.profile.presence.page import Page, create_page
 from runtime.storage.folder import StateFolder
 
 

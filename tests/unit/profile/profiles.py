@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from runtime.profile.model import COUNT, CPU, LIVE, NANOSECONDS, Frame, Process, Profile, Sample
+from runtime.profile.model import COUNT, CPU, LIVE, NANOSECONDS, Frame, Process, Profile, StackSample
 
 NASTY = st.sampled_from(
     ["", "a", ";", "a;b", "a\nb", "\\", "\\x3b", "\\e", " 5", "f (x.py:3)", "f (", "process 1: engine", "thread: t"]
@@ -19,7 +19,11 @@ LABEL_SETS = st.dictionaries(
     st.sampled_from(["tenant", "workflow", "pid", "thread", "label.pid", "zone"]), TEXTS, max_size=3
 ).map(lambda found: tuple(sorted(found.items())))
 SAMPLES = st.builds(
-    Sample, st.lists(FRAMES, max_size=5).map(tuple), LABEL_SETS, st.none() | PROCESSES, TEXTS.filter(bool) | st.just("")
+    StackSample,
+    st.lists(FRAMES, max_size=5).map(tuple),
+    LABEL_SETS,
+    st.none() | PROCESSES,
+    TEXTS.filter(bool) | st.just(""),
 )
 
 
@@ -41,9 +45,9 @@ def small() -> Profile:
     engine = Process(4_700, 98, "engine")
     main = Frame("main", "app.py", 3)
     acme = (("node_type", "http"), ("tenant", "acme"))
-    profile.add(Sample((main, Frame("fetch", "app.py", 40)), acme, worker, "MainThread"), 6_000_000_000, 594)
-    profile.add(Sample((main, Frame("fetch", "app.py", 41)), acme, worker, "MainThread"), 1_000_000_000, 99)
-    profile.add(Sample((main, Frame("parse;all", "lib/a b.py", 7)), (), worker, "pool-1"), 2_000_000_000, 198)
-    profile.add(Sample((Frame("turn", "engine.py", 9),), (), engine, "MainThread"), 500_000_000, 50)
+    profile.add(StackSample((main, Frame("fetch", "app.py", 40)), acme, worker, "MainThread"), 6_000_000_000, 594)
+    profile.add(StackSample((main, Frame("fetch", "app.py", 41)), acme, worker, "MainThread"), 1_000_000_000, 99)
+    profile.add(StackSample((main, Frame("parse;all", "lib/a b.py", 7)), (), worker, "pool-1"), 2_000_000_000, 198)
+    profile.add(StackSample((Frame("turn", "engine.py", 9),), (), engine, "MainThread"), 500_000_000, 50)
     profile.notes.append("worker 2 was killed; what it did in the last second is lost")
     return profile

@@ -17,11 +17,11 @@ from runtime.host.intake import Intake
 from runtime.host.outbox import Outbox
 from runtime.mail.blocks import create_block
 from runtime.mail.lease_table import LeaseTable
-from runtime.profile.gauges import gauge_client
+from runtime.profile.leak_check.stranded import EngineLook, stranded_blocks
+from runtime.profile.ledger.gauges import gauge_client
+from runtime.profile.ledger.pins import EVIDENCE
 from runtime.profile.model import Process
-from runtime.profile.page import Page, create_page
-from runtime.profile.pins import EVIDENCE
-from runtime.profile.stranded import EngineLook, stranded_blocks
+from runtime.profile.presence.page import Page, create_page
 from tests.unit.actors.rig import Rig, S
 from tests.unit.profile.garden import Garden
 from tests.unit.runtime.fake_engine import FakeEngine

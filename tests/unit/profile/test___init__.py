@@ -1,33 +1,25 @@
-"""`from runtime import profile`: what users find there stays what it is, whatever was imported meanwhile."""
+"""The face of `runtime.profile`: names that users find there, whatever was imported before."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import walk_packages
+from types import ModuleType
 
 import pytest
 
 from runtime import profile
-from runtime.profile.labels import current
-
-FACE = sorted(profile._FACE)
+from tests.tidy.tree import ROOT
 
 
-@pytest.mark.parametrize("name", FACE)
-def test_each_name_can_be_called_before_and_after_its_module_was_loaded(name: str) -> None:
-    """A module has the name of some of them."""
-    getattr(profile, name)
-    if name in ("labels", "leaks", "watch", "live", "graph"):
-        import_module(f"runtime.profile.{name}")
-    found = getattr(profile, name)
-    assert callable(found) or name == "LEDGER"
+@pytest.mark.parametrize("name", profile._FACE)
+def test_a_name_of_the_face_is_what_it_says_whatever_was_imported(name: str) -> None:
+    modules = {found.name for found in walk_packages([str(ROOT / "runtime/profile")])}
+    assert name not in modules
+    import_module(f"runtime.profile.{profile._FACE[name].partition(':')[0]}")
+    assert not isinstance(getattr(profile, name), ModuleType)
 
 
-def test_labels_are_labels_twice() -> None:
-    for _ in range(2):
-        with profile.labels(order="42"):
-            assert dict(current()) == {"order": "42"}
-
-
-def test_what_is_not_there_is_said() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        profile.nonsense  # noqa: B018
+def test_a_name_that_is_none_is_said() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = profile.nothing

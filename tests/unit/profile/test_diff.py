@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.protocol.errors import CallerError
 from actors.protocol.profile_errors import ProfileTooSmall
 from runtime.profile.diff import Unit, diff, difference, to_json, wilson
-from runtime.profile.model import COUNT, LIVE, NANOSECONDS, Frame, Profile, Sample
+from runtime.profile.model import COUNT, LIVE, NANOSECONDS, Frame, Profile, StackSample
 
 TICK_NS = 10_000_000
 
@@ -21,7 +21,9 @@ def profile(counts: dict[str, int], seconds: int = 10, label: str = "", unit: st
     made = Profile(unit=unit, duration_ns=seconds * 10**9)
     for name, seen in counts.items():
         labels = (("workflow", label),) if label else ()
-        made.add(Sample((Frame("main"), Frame(name)), labels), seen * TICK_NS if unit == NANOSECONDS else seen, seen)
+        made.add(
+            StackSample((Frame("main"), Frame(name)), labels), seen * TICK_NS if unit == NANOSECONDS else seen, seen
+        )
     return made
 
 

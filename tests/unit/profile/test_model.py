@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.profile.model import COUNT, Frame, Process, Profile, Sample, Weight
+from runtime.profile.model import COUNT, Frame, Process, Profile, StackSample, Weight
 
 FRAMES = st.builds(Frame, st.sampled_from("abc"), st.sampled_from(["", "x.py"]), st.integers(0, 3))
 LABELS = st.dictionaries(st.sampled_from(["tenant", "workflow"]), st.sampled_from("xyz;"), max_size=2).map(
@@ -14,11 +14,11 @@ LABELS = st.dictionaries(st.sampled_from(["tenant", "workflow"]), st.sampled_fro
 )
 ROLES = st.sampled_from(["engine", "worker"])
 PROCESSES = st.none() | st.builds(Process, st.integers(1, 3), st.just(7), ROLES, st.integers(0, 9), st.just("http"))
-SAMPLES = st.builds(Sample, st.lists(FRAMES, max_size=4).map(tuple), LABELS, PROCESSES, st.sampled_from(["", "t"]))
+SAMPLES = st.builds(StackSample, st.lists(FRAMES, max_size=4).map(tuple), LABELS, PROCESSES, st.sampled_from(["", "t"]))
 ROWS = st.lists(st.tuples(SAMPLES, st.integers(0, 1000)), max_size=20)
 
 
-def made(rows: list[tuple[Sample, int]]) -> Profile:
+def made(rows: list[tuple[StackSample, int]]) -> Profile:
     profile = Profile()
     for sample, value in rows:
         profile.add(sample, value)
@@ -27,13 +27,13 @@ def made(rows: list[tuple[Sample, int]]) -> Profile:
 
 @pytest.mark.slow
 @given(ROWS, ROWS)
-def test_merging_adds(one: list[tuple[Sample, int]], other: list[tuple[Sample, int]]) -> None:
+def test_merging_adds(one: list[tuple[StackSample, int]], other: list[tuple[StackSample, int]]) -> None:
     assert made(one).merge(made(other)).samples == made(one + other).samples
 
 
 @pytest.mark.slow
 @given(ROWS)
-def test_what_is_written_is_read(rows: list[tuple[Sample, int]]) -> None:
+def test_what_is_written_is_read(rows: list[tuple[StackSample, int]]) -> None:
     profile = made(rows)
     profile.notes.append("a worker was lost")
     again = Profile.from_json(profile.to_json())
@@ -42,7 +42,7 @@ def test_what_is_written_is_read(rows: list[tuple[Sample, int]]) -> None:
 
 @pytest.mark.slow
 @given(ROWS)
-def test_labels_divide_the_sum(rows: list[tuple[Sample, int]]) -> None:
+def test_labels_divide_the_sum(rows: list[tuple[StackSample, int]]) -> None:
     profile = made(rows)
     by_tenant = profile.by("tenant")
     assert sum(weight.value for weight in by_tenant.values()) == profile.total().value

@@ -78,7 +78,7 @@ def test_says_it_wrongly(loop):
 
 
 def test_is_labelled(no_leaks, loop):
-    from runtime.profile.contexts import labels_of
+    from runtime.profile.sampling.contexts import labels_of
     async def looks():
         return dict(labels_of(asyncio.current_task()))
     assert loop.run_until_complete(looks())["test"].endswith("test_orders.py::test_is_labelled")

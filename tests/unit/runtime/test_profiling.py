@@ -9,8 +9,8 @@ import pytest
 from runtime import Profiling
 from runtime.config import RuntimeConfig
 from runtime.errors import ConfigurationError
-from runtime.profile.bounds import Bounds
-from runtime.profile.burn import Slo, SloMeter
+from runtime.profile.monitor.bounds import Bounds
+from runtime.profile.monitor.burn import Slo, SloMeter
 
 SLO = Slo("orders", SloMeter())
 

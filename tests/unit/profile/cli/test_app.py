@@ -9,7 +9,7 @@ import pytest
 
 from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit, parser
-from runtime.profile.model import CPU, NANOSECONDS, Frame, Profile, Sample
+from runtime.profile.model import CPU, NANOSECONDS, Frame, Profile, StackSample
 
 COMMANDS = "ps tree dump top cpu await flight leaks watch convert diff py-spy doctor serve".split()
 
@@ -36,7 +36,7 @@ def test_a_folder_that_nobody_has_open_is_code_5(tmp_path: Path, capsys: pytest.
 def profile_of(*weights: int) -> Profile:
     made = Profile(CPU, NANOSECONDS, 1, 10**9, 99)
     for name, weight in zip(("parse", "render"), weights, strict=True):
-        made.add(Sample((Frame("main", "a.py", 1), Frame(name, "a.py", 2))), weight * 10**7, weight)
+        made.add(StackSample((Frame("main", "a.py", 1), Frame(name, "a.py", 2))), weight * 10**7, weight)
     return made
 
 

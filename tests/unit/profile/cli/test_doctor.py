@@ -14,8 +14,8 @@ from runtime.host import kernel
 from runtime.profile.cli import doctor, main
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.doctor import GOOD, LESS, Fact
-from runtime.profile.page import LETS_ATTACH
-from runtime.profile.presence import HERE
+from runtime.profile.presence.here import HERE
+from runtime.profile.presence.page import LETS_ATTACH
 from tests.unit.profile.pages import opened_page
 
 NAMES = ("system", "/proc", "signals", "SIGPROF", "Python", "tasks' insides", "ptrace", "py-spy", "entry of the books")

@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.profile.bounds import Bounds, Breach
 from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit, parser
 from runtime.profile.cli.watching import bounds_of, slos_of
 from runtime.profile.model import Frame, Process
+from runtime.profile.monitor.bounds import Bounds, Breach
 
 BREACH = Breach(
     "lag-loop-worker-io", "late", 1.0, 0.5, Process(11, 12, "worker", 1, "io"), stack=(Frame("parse", "a.py", 7),)
@@ -23,7 +23,7 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *breaches: Breach) -> None:
         self.breaches, self.asked = list(breaches), dict[str, Any]()
-        monkeypatch.setattr("runtime.profile.watch.watch", self)
+        monkeypatch.setattr("runtime.profile.monitor.watching.watch", self)
 
     def __call__(self, where: str, **asked: Any) -> list[Breach]:
         self.asked = {"where": where, **asked}

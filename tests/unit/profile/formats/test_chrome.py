@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.profile.formats.chrome import Timed, encode, timeline
-from runtime.profile.model import Frame, Process, Sample
+from runtime.profile.model import Frame, Process, StackSample
 from tests.unit.profile.profiles import small
 
 A, B, C = Frame("a", "a.py", 1), Frame("b", "b.py", 2), Frame("c", "c.py", 3)
@@ -30,18 +30,22 @@ def spans(found: dict[str, Any]) -> list[tuple[str, float, float]]:
 
 
 def test_what_goes_on_is_one_event() -> None:
-    rows = [Timed(0, 1_000, Sample((A, B))), Timed(1_000, 1_000, Sample((A, C))), Timed(2_000, 500, Sample((A, C)))]
+    rows = [
+        Timed(0, 1_000, StackSample((A, B))),
+        Timed(1_000, 1_000, StackSample((A, C))),
+        Timed(2_000, 500, StackSample((A, C))),
+    ]
     assert spans(written(rows)) == [("a", 0, 2.5), ("b", 0, 1), ("c", 1, 1.5)]
 
 
 def test_a_gap_ends_what_went_on() -> None:
-    rows = [Timed(0, 1_000, Sample((A,))), Timed(5_000, 1_000, Sample((A,)))]
+    rows = [Timed(0, 1_000, StackSample((A,))), Timed(5_000, 1_000, StackSample((A,)))]
     assert spans(written(rows)) == [("a", 0, 1), ("a", 5, 1)]
 
 
 def test_threads_and_processes_have_names() -> None:
     worker, reborn = Process(7, 1, "worker", 1), Process(7, 2, "worker", 2)
-    rows = [Timed(0, 1, Sample((A,), (("tenant", "x"),), one, "main")) for one in (worker, reborn)]
+    rows = [Timed(0, 1, StackSample((A,), (("tenant", "x"),), one, "main")) for one in (worker, reborn)]
     events = written(rows)["traceEvents"]
     names = {(one["name"], one["args"]["name"]) for one in events if one["ph"] == "M"}
     assert names == {("process_name", "worker 1"), ("process_name", "worker 2"), ("thread_name", "main")}
@@ -65,7 +69,7 @@ def test_events_of_a_thread_nest(steps: list[tuple[int, int, list[Frame], str]])
     rows, at, sums = [], 0, {"x": 0, "y": 0}
     for gap, length, stack, thread in steps:
         at += gap * 1_000
-        rows.append(Timed(at, length * 1_000, Sample(tuple(stack), thread=thread)))
+        rows.append(Timed(at, length * 1_000, StackSample(tuple(stack), thread=thread)))
         at += length * 1_000
         sums[thread] += length * len(stack)
     events = [one for one in written(rows)["traceEvents"] if one["ph"] == "X"]
@@ -84,7 +88,7 @@ def test_events_of_a_thread_nest(steps: list[tuple[int, int, list[Frame], str]])
 
 
 def test_a_file_has_its_limit() -> None:
-    rows = [Timed(at * 2_000, 1_000, Sample((A, B))) for at in range(1_000)]
+    rows = [Timed(at * 2_000, 1_000, StackSample((A, B))) for at in range(1_000)]
     found = written(rows, 20_000)
     left_out = found["otherData"]["left_out"]
     assert left_out > 0

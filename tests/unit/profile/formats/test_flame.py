@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from runtime.profile.formats import flame, tree
-from runtime.profile.model import COUNT, LIVE, Frame, Process, Profile, Sample, Weight
+from runtime.profile.model import COUNT, LIVE, Frame, Process, Profile, StackSample, Weight
 from tests.unit.profile.profiles import small
 
 
@@ -77,7 +77,7 @@ def test_the_first_view_is_what_was_asked_for() -> None:
 def test_lines_count_where_things_wait() -> None:
     live = Profile(LIVE, COUNT)
     for line in (3, 4):
-        live.add(Sample((Frame("wait", "a.py", line),)), 2, 2)
+        live.add(StackSample((Frame("wait", "a.py", line),)), 2, 2)
     assert len(json.loads(PageReader(flame.page(live)).data)["names"]) == 1
     assert "4 in 2 stacks" in PageReader(flame.page(live)).text
     assert json.loads(PageReader(flame.page(live)).data)["nodeCount"] == 2
@@ -95,7 +95,7 @@ def test_hostile_names_stay_text() -> None:
     profile = Profile()
     for name in names:
         process = Process(1, 2, "worker", 1, name)
-        profile.add(Sample((Frame(name, name, 1),), (("tenant", name),), process, name), 10)
+        profile.add(StackSample((Frame(name, name, 1),), (("tenant", name),), process, name), 10)
         profile.notes.append(name)
     content = flame.page(profile, title=names[0])
     reader = PageReader(content)
@@ -122,7 +122,7 @@ def test_what_changed_has_an_interval_without_scripts() -> None:
     text = PageReader(flame.page(after, before)).text
     assert "turn engine.py all grew 50.0 ms/s 1.00 s/s +1900.0%" in text
     few = Profile(duration_ns=1)
-    few.add(Sample((Frame("a"),)), 5)
+    few.add(StackSample((Frame("a"),)), 5)
     assert "there are 1 samples before" in PageReader(flame.page(after, few)).text
 
 

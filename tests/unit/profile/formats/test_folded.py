@@ -10,7 +10,7 @@ from hypothesis import given
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.profile.formats import folded, pprof
 from runtime.profile.formats.roots import label_names_of
-from runtime.profile.model import COUNT, NANOSECONDS, Frame, Process, Profile, Sample, Weight
+from runtime.profile.model import COUNT, NANOSECONDS, Frame, Process, Profile, StackSample, Weight
 from tests.unit.profile.profiles import FRAMES, profiles, small
 
 GOLDEN = """\
@@ -26,7 +26,7 @@ def text(profile: Profile, by: tuple[str, ...] = ()) -> bytes:
     return b"".join(folded.encode(profile, by))
 
 
-def bare(sample: Sample) -> Sample:
+def bare(sample: StackSample) -> StackSample:
     """What of a sample is kept when all its labels are frames."""
     process = sample.process and sample.process._replace(start_time=0)
     return sample._replace(process=process)
@@ -55,7 +55,7 @@ def test_what_is_written_is_read(profile: Profile) -> None:
     profile = profile.map(lambda one: one._replace(labels=tuple(pair for pair in one.labels if pair[0] in names)))
     again = folded.decode(text(profile, tuple(names)))
     assert again.total() == profile.total()
-    wanted: dict[Sample, int] = {}
+    wanted: dict[StackSample, int] = {}
     for sample, weight in profile:
         wanted[bare(sample)] = wanted.get(bare(sample), 0) + weight.value
     assert {sample: weight.value for sample, weight in again} == wanted
@@ -80,15 +80,15 @@ def test_lines_of_others() -> None:
     found = folded.decode(b"# a comment\nmain (a.py:1);C:\\x64\\run 3\r\nk=v;thread: x 2.5\n\n")
     assert found.unit == COUNT
     assert found.samples == {
-        Sample((Frame("main", "a.py", 1), Frame("C:\\x64\\run"))): Weight(3, 3),
-        Sample((Frame("k=v"), Frame("thread: x"))): Weight(2, 2),
+        StackSample((Frame("main", "a.py", 1), Frame("C:\\x64\\run"))): Weight(3, 3),
+        StackSample((Frame("k=v"), Frame("thread: x"))): Weight(2, 2),
     }
 
 
 def test_what_a_user_calls_like_a_root_stays_a_frame() -> None:
     profile = Profile()
     stack = (Frame("process 1: engine"), Frame("thread: t"), Frame("a=b"))
-    profile.add(Sample(stack, (), Process(1, 0, "engine")), 5)
+    profile.add(StackSample(stack, (), Process(1, 0, "engine")), 5)
     assert next(iter(folded.decode(text(profile)).samples)).stack == stack
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.profile.formats import pprof
-from runtime.profile.model import AWAIT, COUNT, LIVE, NANOSECONDS, Frame, Profile, Sample, Weight
+from runtime.profile.model import AWAIT, COUNT, LIVE, NANOSECONDS, Frame, Profile, StackSample, Weight
 from tests.unit.profile.independent import go_says, independent, stacks
 from tests.unit.profile.profiles import profiles, small
 
@@ -71,10 +71,10 @@ def test_golden() -> None:
 
 def test_names_are_those_of_go() -> None:
     live = Profile(LIVE, COUNT)
-    live.add(Sample((Frame("wait"),)), 7, 7)
+    live.add(StackSample((Frame("wait"),)), 7, 7)
     assert pprof.type_names(LIVE, COUNT) == (("goroutine", "count"),)
     assert pprof.type_names(AWAIT, NANOSECONDS) == (("contentions", "count"), ("delay", "nanoseconds"))
-    assert pprof.decode(pprof.encode(live)).samples == {Sample((Frame("wait"),)): Weight(7, 7)}
+    assert pprof.decode(pprof.encode(live)).samples == {StackSample((Frame("wait"),)): Weight(7, 7)}
 
 
 def test_a_profile_of_another_program() -> None:
@@ -96,7 +96,7 @@ def test_a_profile_of_another_program() -> None:
     )
     found = pprof.decode(content)
     stack = (Frame("0xff"), Frame("outer", "a.c", 4), Frame("inner", "", 3))
-    assert found.samples == {Sample(stack, (("size", "-4"),)): Weight(5_000_000, 1)}
+    assert found.samples == {StackSample(stack, (("size", "-4"),)): Weight(5_000_000, 1)}
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.profile.formats import speedscope
-from runtime.profile.model import COUNT, NANOSECONDS, Frame, Profile, Sample, Weight
+from runtime.profile.model import COUNT, NANOSECONDS, Frame, Profile, StackSample, Weight
 from tests.unit.profile.profiles import profiles, small
 
 
@@ -66,7 +66,7 @@ def test_files_of_others() -> None:
     a, b = Frame("a"), Frame("b", "b.py", 3)
     found = speedscope.decode(other())
     assert (found.unit, len(found)) == (NANOSECONDS, 2)
-    assert found.samples[Sample((a, b), thread="t")] == Weight(1_500_000, 1)
+    assert found.samples[StackSample((a, b), thread="t")] == Weight(1_500_000, 1)
     moments = [(0, "O", 0), (2, "O", 1), (5, "C", 1), (6, "C", 0)]
     events = [{"at": at, "type": kind, "frame": frame} for at, kind, frame in moments]
     evented = speedscope.decode(other(type="evented", unit="none", events=events))

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from runtime.profile.formats.tree import LIGHTER, bounded, columns, scale
 from runtime.profile.formats.wire import read_varint
-from runtime.profile.model import Frame, Profile, Sample
+from runtime.profile.model import Frame, Profile, StackSample
 from tests.unit.profile.profiles import profiles, small
 
 
@@ -101,7 +101,7 @@ def test_a_worker_is_the_same_with_another_pid() -> None:
 
 def test_without_a_length_shares_are_compared() -> None:
     one, other = Profile(), Profile()
-    one.add(Sample((Frame("a"),)), 10)
-    other.add(Sample((Frame("a"),)), 30)
+    one.add(StackSample((Frame("a"),)), 10)
+    other.add(StackSample((Frame("a"),)), 30)
     assert scale(one, other) == 3.0
     assert scale(Profile(), other) == 1.0

@@ -1,0 +1,127 @@
+"""Rows of ticks as samples of a profile: code and offset become function, file and line, and machinery is folded.
+
+    [what booted this process] [loop] node:http_call  handler  what it calls
+                                      └─ from here on a stack is shown
+
+- A stack of an attempt begins with its node type; the frames of the worker below are left out.
+- Where a task of a handler runs, the tasks that wait for it come first, each ended by a frame `<task ...>`.
+- The frames of an event loop are one, `<loop>`; those of a pool's thread none.
+- The innermost frames of the profiler itself are left out: they are `<profiler>`, with the time that it took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import CodeType
+from typing import Final
+
+from runtime.profile.model import CPU, Frame, Process, Profile, StackSample
+from runtime.profile.presence.naming import NODE
+from runtime.profile.sampling.buckets import Bucket, Places
+from runtime.profile.sampling.labels import Labels
+
+LOOP: Final = Frame("<loop>")
+_LOOP_FILES: Final = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/runners.py", "asyncio/selector_events.py",
+                      "asyncio/unix_events.py", "/selectors.py", "uvloop/__init__.py")  # fmt: skip
+_POOL_FILES: Final = ("concurrent/futures/thread.py", "/threading.py")
+_PROFILER: Final = "runtime/profile/"
+_BELOW_HANDLER: Final = ("runtime/host/attempts.py", "runtime/host/batches_async.py", "runtime/host/worker_async.py")
+_BOOT_FILES: Final = (
+    "runtime/host/engine_process.py",
+    "runtime/host/spawner.py",
+    "runtime/host/worker_main.py",
+    "runtime/host/children.py",
+    "/runpy.py",
+)
+
+
+class Names:
+    """Frames of places, found once each."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[Frame, CodeType | str]] = {}
+
+    def frame(self, place: CodeType | str, offset: int) -> Frame:
+        """Function, file and line; a text is a frame of its own."""
+        if isinstance(place, str):
+            return Frame(place)
+        key = id(place), offset
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = frame_of(place, offset), place  # which keeps the id from being used again
+        return known[0]
+
+
+def frame_of(code: CodeType, offset: int) -> Frame:
+    """A place in a code object; a renamed one stands for a node type."""
+    if code.co_name.startswith(NODE):
+        return Frame(code.co_name)
+    line = code.co_firstlineno
+    if offset >= 0:
+        for start, end, at in code.co_lines():
+            if start <= offset < end:
+                line = at or line
+                break
+    return Frame(code.co_qualname, code.co_filename, line)
+
+
+def is_loop(frame: Frame) -> bool:
+    """Whether this is machinery of an event loop."""
+    return frame.file.endswith(_LOOP_FILES)
+
+
+def stack_of(names: Names, places: Places, offsets: tuple[int, ...], labels: Labels) -> tuple[Frame, ...]:
+    """The stack of a row as it is shown, root first."""
+    last = next((at for at in range(1, len(places)) if isinstance(places[at], str)), len(places))
+    running = [names.frame(*place) for place in zip(places[:last], offsets[:last], strict=True)][::-1]
+    above = [names.frame(*place) for place in zip(places[last:], offsets[last:], strict=True)][::-1]
+    while len(running) > 1 and _is_ours(running[-1]):
+        running.pop()
+    frames = _without_boot([*_one_loop(above), *_one_loop(running)]) or running[-1:]
+    return _under_node(frames, dict(labels).get("node_type", ""))
+
+
+def _one_loop(frames: list[Frame]) -> Iterator[Frame]:
+    """The frames with those of a loop as one, and without those of a pool's thread."""
+    at_root, before = True, None
+    for frame in frames:
+        if is_loop(frame):
+            if before is not LOOP:
+                yield LOOP
+            before = LOOP
+        elif not (at_root and frame.file.endswith(_POOL_FILES)):
+            yield frame
+            at_root, before = False, None
+
+
+def _without_boot(frames: list[Frame]) -> list[Frame]:
+    for at in range(len(frames) - 2, -1, -1):
+        if frames[at].file.endswith(_BOOT_FILES):
+            return frames[at + 1 :]
+    return frames
+
+
+def _under_node(frames: list[Frame], node_type: str) -> tuple[Frame, ...]:
+    """From the frame of the node type on; where an attempt's code has none on its stack, one is put before it."""
+    node = next((at for at, frame in enumerate(frames) if frame.name.startswith(NODE) and not frame.file), -1)
+    if node < 0 and not node_type:
+        return tuple(frames)
+    rest = frames[node + 1 :]
+    while len(rest) > 1 and (rest[0] is LOOP or rest[0].file.endswith(_BELOW_HANDLER)):
+        rest = rest[1:]
+    return Frame(NODE + node_type) if node < 0 else frames[node], *rest
+
+
+def _is_ours(frame: Frame) -> bool:
+    return _PROFILER in frame.file and "/tests/" not in frame.file
+
+
+def profile_of(buckets: Iterable[Bucket], process: Process | None, hz: float, names: Names | None = None) -> Profile:
+    """What buckets of ticks say, as a profile of kind CPU; when it was is for the caller to say."""
+    names = names or Names()
+    made = Profile(CPU, hz=hz)
+    for bucket in buckets:
+        for row in list(bucket.rows.values()):
+            stack = stack_of(names, row.places, row.offsets, row.labels)
+            made.add(StackSample(stack, row.labels, process, row.thread), row.ns, row.seen)
+    return made

@@ -1,0 +1,247 @@
+"""What waits here, weighted by time: some looks a second at the suspended tasks of a loop, or at the main thread.
+
+A look takes at most `TASKS_MAX` tasks, evenly out of all of them from a random place, and scales their weights, so the
+sum stays right: 100 tasks that wait for 10 s are 1,000 s. It is done in slices of `SLICE` tasks with other work of the
+loop in between, so that nobody waits for it. A task's weight is the time since the look before; its stack is where it
+is suspended, with the tasks that wait for it above; its labels come from its context.
+
+A process without a loop is looked at by a thread: the main thread's weight is the time in which its CPU clock stood
+still. There labels are those that its worker told `ThreadLabels`.
+
+Concurrency: a look at tasks runs in their loop's thread; `start`, `stop` and `take` in any.
+Known limits: a task that began after the look before counts as if it had waited since. asyncio's sets of tasks are
+    private: where they are missing, `asyncio.all_tasks` is asked, which takes 0.4 us a task.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from runtime.profile.ledger.pins import PINS, Pinned
+from runtime.profile.sampling.buckets import Bucket, Buckets
+from runtime.profile.sampling.labels import LABELS, MAIN, THREADS, expand
+from runtime.profile.sampling.parents import above, chain_of, context_of
+from runtime.profile.sampling.pressure import LoopLag
+from runtime.profile.sampling.self_cost import SELF_COST
+from runtime.profile.sampling.threads import walk
+
+if TYPE_CHECKING:
+    import asyncio
+
+AWAIT_HZ: Final = 10.0
+ALWAYS_HZ: Final = 1.0
+TASKS_MAX: Final = 256
+SLICE: Final = 32
+_UNKNOWN: Final = object()
+RUNNABLE: Final = "<ready>"
+"""Innermost frame of a task that waits for nothing but its turn."""
+
+
+class WaitLooks:
+    """See the module.
+
+    Args:
+        loop: The loop; None: the one that this process works in, and without one the main thread.
+        hz: Looks in a second.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None, hz: float) -> None:
+        self.loop = loop or HERE_WAITS.loop
+        self.hz = hz
+        self.looks = 0
+        self.lag = LoopLag()
+        self.buckets = Buckets()
+        self._on = False
+        self._handle: Any = None
+        self._labels: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._rests: list[list[Any]] = []
+        self._last_ns = self._due_ns = self._cpu_ns = self._read_ns = 0
+
+    # --- on and off -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to look: for the first time after a part of the time between two looks that is different each time, so
+        that workers which begin together do not look together."""
+        self._on = True
+        if self._pinned not in PINS:
+            PINS.append(self._pinned)
+        self._last_ns = time.monotonic_ns()
+        if self.loop is None:
+            self._cpu_ns = _cpu_ns()
+            threading.Thread(target=self._by_thread, name="mainspring-waits", daemon=True).start()
+        else:
+            self._call(self._plan_first)
+
+    def switch(self, on: bool) -> None:
+        """Begin or stop, whatever it is now."""
+        if on != self._on:
+            self.start() if on else self.stop()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._on = False
+        with suppress(ValueError):  # stopped before
+            PINS.remove(self._pinned)
+        if self.loop is not None:
+            self._call(self._cancel)
+
+    def _pinned(self) -> Pinned:
+        """Who looks at tasks wakes none, though a timer leads to it."""
+        return Pinned((self, self._labels, self._rests, *self._rests))
+
+    def take(self) -> list[Bucket]:
+        """What was seen since the last time; in the loop's thread, or of a second that goes on meanwhile the rest."""
+        self.buckets.close(time.monotonic_ns())
+        found = self.buckets.closed(self._read_ns)
+        if found:
+            self._read_ns = found[-1].ended_ns
+        return found
+
+    def notes(self) -> list[str]:
+        """What whoever reads it must know."""
+        said = [f"{self.looks} looks at what waits"]
+        if self.looks and self.loop is not None:
+            late_ms = self.lag.quantile_ns(0.99) / 1e6
+            said.append(f"its loop came late by {late_ms:.1f} ms at the 99th percentile")
+        if self.buckets.label_sets.overflowed:
+            said.append(
+                f"{self.buckets.label_sets.overflowed} waits had more label sets than are kept apart; they are 'other'"
+            )
+        return said
+
+    def _call(self, call: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            if self.loop is not None:
+                self.loop.call_soon_threadsafe(call)
+
+    # --- a loop ---------------------------------------------------------------------------------------------------
+
+    def _plan_first(self) -> None:
+        self._cancel()
+        self._plan((time.monotonic_ns() ^ os.getpid() * 7_919) % 1_009 / 1_009)
+
+    def _plan(self, part: float = 1.0) -> None:
+        if self._on and self.loop is not None:
+            self._due_ns = time.monotonic_ns() + int(part * 1e9 / self.hz)
+            self._handle = self.loop.call_later(part / self.hz, self._look)
+
+    def _cancel(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _look(self) -> None:
+        now_ns, begun_ns = time.monotonic_ns(), time.thread_time_ns()
+        elapsed_ns, self._last_ns = now_ns - self._last_ns, now_ns
+        self.lag.add(now_ns - self._due_ns)
+        self.looks += 1
+        if self.buckets.is_over(now_ns):
+            self.buckets.close(now_ns)
+        try:
+            tasks = _tasks(self.loop)
+            every = max(len(tasks) / TASKS_MAX, 1.0)
+            first = (now_ns % 1_009) / 1_009 * every
+            chosen = [tasks[int(first + at * every)] for at in range(int((len(tasks) - first) / every + 0.999999))]
+            self._rests.append(chosen)
+            self._slice(chosen, int(elapsed_ns * every), begun_ns)
+        finally:
+            self._plan()
+
+    def _slice(self, tasks: list[Any], weight_ns: int, begun_ns: int = 0) -> None:
+        begun_ns = begun_ns or time.thread_time_ns()
+        for found in tasks[:SLICE]:
+            task = found() if isinstance(found, weakref.ref) else found
+            if task is not None and not task.done() and task.get_loop() is self.loop:
+                with suppress(Exception):  # private attributes: see `parents`
+                    self._add_task(task, weight_ns)
+        del tasks[:SLICE]
+        if tasks and self.loop is not None:
+            self.loop.call_soon(self._slice, tasks, weight_ns)
+        else:
+            self._rests = [rest for rest in self._rests if rest]
+        SELF_COST.looks_ns += time.thread_time_ns() - begun_ns
+
+    def _add_task(self, task: Any, weight_ns: int) -> None:
+        places, offsets = chain_of(task.get_coro())
+        places.reverse()
+        offsets.reverse()
+        waiter: Any = getattr(task, "_fut_waiter", _UNKNOWN)
+        if waiter is None or (waiter is not _UNKNOWN and waiter.done()):
+            places.insert(0, RUNNABLE)
+            offsets.insert(0, -1)
+        found, at = above(task)
+        context = context_of(task)
+        if context is not None:
+            self._labels[task] = labels = context.get(LABELS)
+        else:  # it is about to run
+            labels = self._labels.get(task)
+        self.buckets.add((*places, *found), (*offsets, *at), expand(labels), "MainThread", weight_ns)
+
+    # --- a thread -------------------------------------------------------------------------------------------------
+
+    def _by_thread(self) -> None:
+        main = threading.main_thread().ident or 0
+        while self._on:
+            time.sleep(1.0 / self.hz)
+            now_ns, cpu_ns = time.monotonic_ns(), _cpu_ns()
+            waited_ns = now_ns - self._last_ns - (cpu_ns - self._cpu_ns)
+            self._last_ns, self._cpu_ns = now_ns, cpu_ns
+            self.looks += 1
+            frame = sys._current_frames().get(main)
+            if frame is not None and waited_ns > 0:
+                labels = expand(THREADS.by_thread.get(MAIN))
+                self.buckets.add(*walk(frame), labels, "MainThread", waited_ns)
+
+
+class HereWaits:
+    """The loop that this process works in, and what is always on there."""
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.always: WaitLooks | None = None
+
+    @property
+    def hz(self) -> float:
+        """Of what is always on."""
+        return self.always.hz if self.always is not None else 0.0
+
+    @property
+    def lag(self) -> LoopLag | None:
+        """How late timers of the loop came in the last minutes; None where nobody looks."""
+        return self.always.lag if self.always is not None else None
+
+    def begin(self, loop: asyncio.AbstractEventLoop, *, always: bool = True) -> None:
+        """This process works in that loop."""
+        self.loop = loop
+        if always:
+            self.always = WaitLooks(loop, ALWAYS_HZ)
+            self.always.start()
+
+    def ring(self) -> list[Bucket]:
+        """The last minute of what is always on."""
+        return [] if self.always is None else self.always.buckets.closed(0)
+
+
+def _cpu_ns() -> int:
+    """The main thread's CPU clock."""
+    ident = threading.main_thread().ident
+    return time.clock_gettime_ns(time.pthread_getcpuclockid(ident)) if ident is not None else 0
+
+
+def _tasks(loop: Any) -> list[Any]:
+    """All tasks, as weak references where they are kept so; done ones and those of other loops may be among them."""
+    asyncio = sys.modules["asyncio"]
+    for name in ("_scheduled_tasks", "_all_tasks"):  # of 3.12 and 3.13; of 3.11
+        kept = getattr(getattr(asyncio.tasks, name, None), "data", None)
+        if kept is not None:
+            return [*kept, *getattr(asyncio.tasks, "_eager_tasks", ())]
+    return list(asyncio.all_tasks(loop))
+
+
+# global: of this process, as its loop is
+HERE_WAITS: Final = HereWaits()

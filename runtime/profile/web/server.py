@@ -1,0 +1,317 @@
+"""HTTP for who reads profiles from outside: `go tool pprof`, Pyroscope, Parca, Alloy, a browser. Off unless asked for.
+
+    with ProfileServer("state/", "127.0.0.1:6060") as server:
+        print(server.url, server.token)
+
+It listens on loopback only, or on a Unix socket that its owner alone can open, and wants a token, as
+`Authorization: Bearer TOKEN` or `?token=TOKEN` (which `go tool pprof` keeps). The name that a caller used for it must
+be one of this machine's own, so that no web page gets here by a name of its own (DNS rebinding). It reads and never
+changes, and shows no local variables.
+
+One capture runs at a time; another one is told 429 and when to come again, as is who wants a proof or all stacks one by
+one more often than once a minute. A caller who goes away ends the capture.
+
+Concurrency: a thread that accepts, one for each request; all are daemons, and `close` ends them.
+Known limits: HTTP without encryption; for other machines there are tunnels.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import import_module
+from socketserver import ThreadingMixIn
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import parse_qs, urlsplit
+
+from actors.protocol.errors import CallerError, EnvironmentFault, MainspringError
+from runtime.profile.presence.find import state_dir_of
+
+UNIX: Final = "unix:"
+RATED_S: Final = 60.0
+"""Between two proofs, or two dumps of everything one by one."""
+IDLE_S: Final = 30.0
+"""A caller that says nothing for so long is let go."""
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class WebRefusal(Exception):
+    """A request is answered with a status and a text."""
+
+    def __init__(self, status: int, text: str, retry_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.status, self.text, self.retry_s = status, text, retry_s
+
+
+class Reply(NamedTuple):
+    """What a view gives: content, its type, and the name of the file that it is."""
+
+    content: bytes
+    kind: str = "text/plain; charset=utf-8"
+    file: str = ""
+
+
+class WebRequest:
+    """A request, as views see it.
+
+    Attributes:
+        state_dir: The folder.
+        path: What was asked for.
+        stop: Whether the caller is gone, or the server closes: what was recorded by then is enough.
+    """
+
+    def __init__(self, server: ProfileServer, path: str, query: str, stop: Callable[[], bool]) -> None:
+        self._server, self.path, self.stop = server, path, stop
+        self.state_dir = server.state_dir
+        self._query = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
+
+    def text(self, name: str, default: str = "") -> str:
+        """An argument."""
+        return self._query.get(name, default)
+
+    def number(self, name: str, default: float, most: float) -> float:
+        """An argument that is a number, 0 to `most`. Raises WebRefusal."""
+        text = self._query.get(name, "")
+        try:
+            value = float(text) if text else default
+        except ValueError:
+            value = -1.0
+        if not 0 <= value <= most:
+            raise WebRefusal(400, f"{name} must be a number from 0 to {most:g}, not {text!r}")
+        return value
+
+    def pids(self) -> frozenset[int] | None:
+        """Processes that are wanted, `proc=12,13`; None: all. Raises WebRefusal."""
+        text = self._query.get("proc", "")
+        try:
+            return frozenset(map(int, text.split(","))) if text else None
+        except ValueError:
+            raise WebRefusal(400, f"proc must be process ids with commas between, not {text!r}") from None
+
+    @contextmanager
+    def alone(self, seconds: float = 0.0) -> Iterator[None]:
+        """The one capture that may run. Raises WebRefusal when there is one."""
+        server = self._server
+        if not server.capturing.acquire(blocking=False):
+            raise WebRefusal(429, "a capture is running", max(1.0, server.until_s - time.monotonic()))
+        try:
+            server.until_s = time.monotonic() + seconds
+            yield
+        finally:
+            server.capturing.release()
+
+    def rated(self, what: str) -> None:
+        """Refuse what was done less than a minute ago. Raises WebRefusal."""
+        now_s = time.monotonic()
+        with self._server.rating:
+            left_s = self._server.done_s.get(what, -RATED_S) + RATED_S - now_s
+            if left_s > 0:
+                raise WebRefusal(429, f"{what} is possible once in {RATED_S:g} s", left_s)
+            self._server.done_s[what] = now_s
+
+
+class ProfileServer:
+    """See the module.
+
+    Args:
+        where: A runtime, a state folder, or None for the only one that is open here.
+        listen: "HOST:PORT" on loopback, port 0 for any, or "unix:/path".
+        token: What callers must know; None makes one.
+
+    Attributes:
+        url: Where it is.
+        token: What callers must know.
+
+    Raises:
+        CallerError: The address is not of this machine alone. EnvironmentFault: it cannot be listened on.
+        ProfileUnavailable: No folder was given, and there is not exactly one.
+    """
+
+    def __init__(self, where: Any = None, listen: str = "127.0.0.1:0", token: str | None = None) -> None:
+        self.state_dir = state_dir_of(where)
+        self.token = secrets.token_urlsafe(24) if token is None else token
+        if not self.token:
+            raise CallerError("the token must not be empty")
+        self.capturing, self.rating = threading.Lock(), threading.Lock()
+        self.until_s = 0.0
+        self.done_s: dict[str, float] = {}
+        self.closing = False
+        self._path = listen.removeprefix(UNIX) if listen.startswith(UNIX) else ""
+        try:
+            self._http = _UnixServer(self, self._path) if self._path else _TcpServer(self, *_address(listen))
+        except OSError as refused:
+            raise EnvironmentFault(f"{listen} cannot be listened on: {refused.strerror or refused}") from refused
+        host, port = ("", 0) if self._path else self._http.server_address[:2]
+        shown = f"[{host!s}]" if ":" in str(host) else str(host)
+        self.url = listen if self._path else f"http://{shown}:{port}"
+        self._wake, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._serve, name="mainspring-profile-http", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Listen no more, and end what runs. Again is harmless."""
+        if self.closing:
+            return
+        self.closing = True
+        self._wake.close()
+        self._thread.join()
+        self._http.server_close()
+        self._woken.close()
+        if self._path:
+            with suppress(OSError):
+                os.unlink(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ProfileServer {self.url} {'closed' if self.closing else 'open'}>"
+
+    def _serve(self) -> None:
+        poller = select.poll()
+        poller.register(self._http.fileno(), select.POLLIN)
+        poller.register(self._woken.fileno(), select.POLLIN)
+        while not self.closing:
+            if any(fd == self._http.fileno() for fd, _ in poller.poll()):
+                self._http.handle_request()
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    host = host.strip("[]")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise CallerError(f"{listen!r} is no address: HOST:PORT, or unix:/path")
+    if host not in _LOOPBACK:
+        raise CallerError(f"{listen!r} is not on loopback; reach this machine by a tunnel, or a Unix socket")
+    return host, int(port)
+
+
+class _Server(ThreadingMixIn, HTTPServer):
+    """HTTP as the standard library has it, with threads that have a name and with no wait for them."""
+
+    daemon_threads = True
+    block_on_close = False
+    timeout = 0
+
+    def __init__(self, owner: ProfileServer, address: Any) -> None:
+        self.owner = owner
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        threading.Thread(
+            target=self.process_request_thread,
+            args=(request, client_address),
+            name="mainspring-profile-request",
+            daemon=True,
+        ).start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that goes away is no news."""
+
+
+class _TcpServer(_Server):
+    def __init__(self, owner: ProfileServer, host: str, port: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__(owner, (host, port))
+
+
+class _UnixServer(_Server):
+    address_family = getattr(socket, "AF_UNIX", socket.AF_INET)
+
+    def __init__(self, owner: ProfileServer, path: str) -> None:
+        super().__init__(owner, path)
+
+    def server_bind(self) -> None:
+        """Only its owner may open it, from the first moment on."""
+        before = os.umask(0o177)
+        try:
+            self.socket.bind(self.server_address)
+        finally:
+            os.umask(before)
+        self.server_name, self.server_port = "localhost", 0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: _Server
+    server_version = "mainspring"
+    sys_version = ""
+    timeout = IDLE_S
+
+    def do_GET(self) -> None:
+        """Answer."""
+        parts = urlsplit(self.path)
+        asked = WebRequest(self.server.owner, parts.path, parts.query, self._gone)
+        try:
+            self._check(asked)
+            views = import_module("runtime.profile.web.views")  # what a server needs that nobody asks is little
+            self._send(200, views.view(asked))
+        except WebRefusal as refused:
+            retry = {"Retry-After": str(max(1, round(refused.retry_s + 0.5)))} if refused.retry_s else {}
+            wants = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+            self._send(refused.status, Reply(f"{refused.text}\n".encode()), **retry, **wants)
+        except MainspringError as error:
+            status = 400 if error.family == "caller" else 503
+            self._send(status, Reply(f"[{error.code}] {error.message}\n{error.hint}\n".encode()))
+        except OSError:
+            raise
+        except Exception as broken:  # said to the caller; the program that is looked at goes on
+            self._send(500, Reply(f"{type(broken).__name__}: {broken}\n".encode()))
+
+    def do_HEAD(self) -> None:
+        """The same without its content."""
+        self.do_GET()
+
+    def _check(self, asked: WebRequest) -> None:
+        owner = self.server.owner
+        given = self.headers.get("Authorization", "")
+        token = given.removeprefix("Bearer ") if given.startswith("Bearer ") else asked.text("token")
+        if isinstance(self.server, _TcpServer):
+            name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+            if name not in _LOOPBACK:
+                raise WebRefusal(403, "ask for this by 127.0.0.1 or localhost")
+        if not hmac.compare_digest(token.encode(), owner.token.encode()):
+            raise WebRefusal(401, "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN")
+
+    def _send(self, status: int, reply: Reply, **more: str) -> None:
+        self.send_response(status)
+        headers = {"Content-Type": reply.kind, "Content-Length": str(len(reply.content))}
+        headers |= {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+        if reply.file:
+            headers["Content-Disposition"] = f'attachment; filename="{reply.file}"'
+        if status != 200:
+            headers["X-Go-Pprof"] = "1"
+        for name, value in {**headers, **more}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(reply.content)
+
+    def _gone(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        if self.server.owner.closing:
+            return True
+        with suppress(OSError, ValueError):
+            if select.select([self.connection], [], [], 0)[0]:
+                return not self.connection.recv(1, socket.MSG_PEEK)
+            return False
+        return True
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: the output of the program that is looked at is its own."""
+
+    def address_string(self) -> str:
+        """Of a Unix socket there is none."""
+        return ""

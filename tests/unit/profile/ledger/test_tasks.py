@@ -1,0 +1,159 @@
+"""Tasks in the ledger: released when done, an event when collected, and audited against what the loop knows."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from runtime.profile.ledger.books import LEDGER
+from runtime.profile.ledger.kinds import DESTROYED, GENERATOR, TASK, UNREAD
+from runtime.profile.ledger.tasks import LoopBooks, enter_attempt
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    found = asyncio.new_event_loop()
+    LoopBooks(found).install()
+    yield found
+    found.close()
+    for kind in (DESTROYED, UNREAD):
+        for entry in list(LEDGER.entries(kind)):
+            LEDGER.release(entry.token)
+    LEDGER._audits.clear()
+
+
+def live(kind: str) -> int:
+    return LEDGER.counts()[kind].live
+
+
+async def forever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def fails() -> None:
+    raise ValueError("nobody looks")
+
+
+async def nothing() -> None:
+    pass
+
+
+def test_tasks_are_released_however_they_end(loop: asyncio.AbstractEventLoop) -> None:
+    before = live(TASK)
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(body()) for body in (nothing, fails, forever)]
+        assert live(TASK) == before + 4
+        tasks[2].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    loop.run_until_complete(main())
+    loop.run_until_complete(nothing())
+    assert live(TASK) == before
+    assert LEDGER.balance() == {}
+
+
+def test_the_site_is_the_callers_line_also_in_a_group(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(nothing())
+            names = {entry.site[-1].name.rpartition(".")[2] for entry in LEDGER.entries(TASK)}
+            assert "main" in names
+
+    loop.run_until_complete(main())
+
+
+def test_an_attempt_is_created_by_its_handler(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        token = enter_attempt(asyncio.current_task(), "place", nothing.__code__)
+        entry = LEDGER.entry(token)
+        assert entry is not None
+        assert (entry.owner, entry.site[-1].name) == ("place", "nothing")
+        assert entry.key() is asyncio.current_task()
+        LEDGER.release(token)
+
+    loop.run_until_complete(main())
+    assert enter_attempt(None, "place", nothing.__code__) == 0
+
+
+def test_a_task_that_was_collected_while_it_waited_is_an_event(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = live(TASK), live(DESTROYED)
+
+    async def main() -> None:
+        asyncio.create_task(forever())  # noqa: RUF006 - this is the mistake
+        await asyncio.sleep(0)
+        gc.collect()
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    loop.run_until_complete(nothing())
+    assert live(DESTROYED) == before[1] + 1
+    (entry,) = LEDGER.entries(DESTROYED)
+    assert entry.site[-1].name.endswith("main")
+    assert entry.site[-1].line == main.__code__.co_firstlineno + 1
+    assert live(TASK) == before[0]
+    assert "was destroyed" in caplog.text
+
+
+def test_an_exception_that_nobody_took_is_entered(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        task = asyncio.create_task(fails())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+
+    loop.run_until_complete(main())
+    (entry,) = LEDGER.entries(UNREAD)
+    assert entry.site[-1].name.endswith("main")
+    assert entry.site[-1].line == main.__code__.co_firstlineno + 1
+    assert "never retrieved" in caplog.text
+
+
+def test_a_task_whose_release_was_lost_shows_in_the_balance(loop: asyncio.AbstractEventLoop) -> None:
+    """Row 22: the books say that it lives, the loop says that it is done."""
+    token = 0
+
+    async def main() -> None:
+        nonlocal token
+        token = enter_attempt(asyncio.current_task(), None, nothing.__code__)
+
+    task = loop.create_task(main())
+    loop.run_until_complete(task)
+    loop.run_until_complete(nothing())
+    assert LEDGER.balance() == {TASK: 1}
+    LEDGER.release(token)
+    assert LEDGER.balance() == {}
+
+
+def test_generators_are_released_when_they_are_gone(loop: asyncio.AbstractEventLoop) -> None:
+    before = live(GENERATOR)
+    books = LoopBooks(loop)
+
+    async def numbers() -> object:
+        yield 1
+        yield 2
+
+    async def main() -> None:
+        books.begin_run()
+        whole = [number async for number in numbers()]
+        assert whole == [1, 2]
+        half = numbers()
+        await anext(half)  # type: ignore[call-overload]
+        assert live(GENERATOR) == before + 1
+        (entry,) = LEDGER.entries(GENERATOR)
+        assert entry.site[-1].name.endswith("main")
+        assert entry.key.name.endswith("numbers")
+        await half.aclose()  # type: ignore[attr-defined]
+        del half
+        gc.collect()
+
+    loop.run_until_complete(main())
+    assert live(GENERATOR) == before

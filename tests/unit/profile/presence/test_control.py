@@ -1,0 +1,230 @@
+"""Control: who lives answers, who cannot is named, and nothing is left; between plain processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from actors.protocol.control_signals import AttemptCancelled
+from actors.protocol.profile_errors import ProfileUnavailable
+from runtime.host import kernel
+from runtime.profile.captures.live import dump
+from runtime.profile.model import Process
+from runtime.profile.presence import control
+from runtime.profile.presence.control import ask, page_of_folder, send
+from runtime.profile.presence.here import FOLDER, HERE, SIGNAL, _answer
+from runtime.profile.presence.page import Page, create_page
+from runtime.storage.folder import StateFolder
+from tests.unit.profile.pages import Child, opened_page
+
+pytestmark = [pytest.mark.skipif(not kernel.LINUX, reason="needs /proc"), pytest.mark.slow]
+
+
+@pytest.fixture
+def page(state_dir: Path) -> Iterator[Page]:
+    """The page of a folder that this process owns."""
+    with opened_page(state_dir) as found:
+        yield found
+
+
+def spin_here() -> None:
+    while True:
+        sys.getrecursionlimit()
+
+
+def hang_here() -> None:
+    sum(itertools.repeat(0))
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_process_that_spins_answers(page: Page, state_dir: Path, threads: bool) -> None:
+    child = Child(page, spin_here, threads)
+    try:
+        answers = ask(state_dir, "count", timeout=60)
+        assert [process.title for process, _ in answers.rows] == ["worker 1 [http]"]
+        assert not answers.missing
+        assert orjson.loads(answers.rows[0][1])["task"] == [0, 0, 0, 0]
+        (row,) = page.processes()
+        assert row.counts["thread"].live >= 1
+        profile = dump(state_dir, patience=60)
+        (stack,) = [sample.stack for sample, _ in profile if sample.thread == "MainThread"]
+        assert "spin_here" in [frame.name for frame in stack]
+    finally:
+        child.end()
+    assert not page.processes()
+    assert os.listdir(state_dir / FOLDER) == []
+    assert not page.requests()
+
+
+def test_a_process_that_hangs_in_c_is_seen_by_its_c_handler(page: Page, state_dir: Path) -> None:
+    child = Child(page, hang_here)
+    try:
+        assert [process.pid for process in ask(state_dir, "count", timeout=0.1).missing] == [child.pid]
+        profile = dump(state_dir, patience=0.1)
+    finally:
+        child.end()
+    ((sample, _),) = [(sample, weight) for sample, weight in profile if sample.thread == "MainThread"]
+    assert sample.stack[-1].name == "hang_here"
+    assert dict(sample.labels)["state"] == "in C"
+
+
+def test_who_asks_itself_needs_no_signal(page: Page, state_dir: Path) -> None:
+    presence = HERE.begin(page, "face")
+    try:
+        answers = ask(state_dir, "count", timeout=60)
+        assert [process.pid for process, _ in answers.rows] == [os.getpid()]
+    finally:
+        HERE.end(presence)
+    assert ask(state_dir, "count", timeout=60) == ([], [], [])
+
+
+def test_what_nobody_can_answer_is_said(page: Page, state_dir: Path) -> None:
+    presence = HERE.begin(page, "face")
+    try:
+        answers = ask(state_dir, "nonsense", timeout=60)
+    finally:
+        HERE.end(presence)
+    assert [(process.role, why) for process, why in answers.failed] == [("face", "KeyError: 'nonsense'")]
+
+
+def test_no_signal_reaches_a_process_without_a_handler(page: Page) -> None:
+    """As one that replaced itself: the same pid and start time, and the default action is death."""
+    read_fd, write_fd = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.dup2(write_fd, 1)
+            HERE.begin(page, "worker")
+            os.execv("/bin/sh", ["sh", "-c", "echo here; exec sleep 600 >/dev/null 2>&1"])
+        finally:
+            os._exit(1)
+    try:
+        os.close(write_fd)
+        with open(read_fd, "rb") as pipe:
+            assert pipe.readline() == b"here\n"
+        (row,) = page.processes()
+        assert row.process.pid == pid
+        assert not kernel.catches(pid, SIGNAL)
+        assert not send(row.process, SIGNAL, 1)
+        assert not send(Process(os.getpid(), 1, "worker"), SIGNAL, 1)  # a pid that came again
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_a_fork_has_no_slot_and_no_answers(page: Page) -> None:
+    presence = HERE.begin(page, "face")
+    try:
+        pid = os.fork()
+        if not pid:
+            os._exit(0 if not HERE.presences and HERE._hang_fd < 0 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        HERE.end(presence)
+
+
+def test_a_process_that_is_born_meanwhile_answers(page: Page, state_dir: Path) -> None:
+    by = [os.getpid(), kernel.start_time(os.getpid())]
+    (state_dir / FOLDER / "late").mkdir(parents=True)
+    row = page.put_request({"what": "count", "folder": "late", "begun_ns": 1, "until_ns": 1 << 62, "by": by})
+    assert row is not None
+    child = Child(page, spin_here, threads=False)
+    try:
+        (name,) = os.listdir(state_dir / FOLDER / "late")
+        assert name.startswith(f"{child.pid}-")
+    finally:
+        child.end()
+
+
+def test_the_main_thread_does_what_only_it_may(page: Page, tmp_path: Path, state_dir: Path) -> None:
+    done: list[int] = []
+    presence = HERE.begin(page, "face")
+    try:
+        assert HERE.on_main_thread(lambda: done.append(1))
+    finally:
+        HERE.end(presence)
+    assert done == [1]
+
+
+@pytest.mark.parametrize("lost", [0, 3])
+def test_a_signal_that_did_not_wake_the_main_thread_is_sent_again(
+    page: Page, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """It came just before the main thread began to sleep, as if it had not come at all."""
+    rung = list[int]()
+    real = signal.pthread_kill
+
+    def kill(thread: int, signum: int) -> None:
+        rung.append(signum)
+        if len(rung) > lost:
+            real(thread, signum)
+
+    monkeypatch.setattr(signal, "pthread_kill", kill)
+    done, found = list[int](), list[bool]()
+    presence = HERE.begin(page, "worker")
+    asking = threading.Thread(target=lambda: found.append(HERE.on_main_thread(lambda: done.append(1), 60)))
+    try:
+        asking.start()
+        asking.join()
+    finally:
+        HERE.end(presence)
+    assert (found, done) == ([True], [1])
+    assert len(rung) > lost
+
+
+def test_a_question_that_was_not_heard_is_asked_again(
+    page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = list[bool]()
+    monkeypatch.setattr(control, "send", lambda *given: sent.append(len(sent) >= 2 and send(*given)) or sent[-1])
+    child = Child(page, spin_here)
+    try:
+        answers = ask(state_dir, "count", timeout=60)
+    finally:
+        child.end()
+    assert [process.pid for process, _ in answers.rows] == [child.pid]
+    assert sent[:3] == [False, False, True]
+
+
+def test_a_folder_that_nobody_has_open(state_dir: Path) -> None:
+    StateFolder.open(state_dir).close()
+    assert page_of_folder(state_dir) is None
+    with pytest.raises(ProfileUnavailable) as refused:
+        ask(state_dir, "count")
+    assert refused.value.code == "MS230"
+
+
+def test_a_handler_raises_only_what_another_handler_raised() -> None:
+    """A cancel that arrives while ours runs is the task's; a mistake of ours is nobody's."""
+
+    def mistake() -> None:
+        raise ValueError("ours")
+
+    def cancel() -> None:
+        raise AttemptCancelled("theirs")
+
+    HERE._errands.append(mistake)
+    HERE._hear(SIGNAL, None)
+    HERE._errands.append(cancel)
+    with pytest.raises(AttemptCancelled):
+        HERE._hear(SIGNAL, None)
+
+
+def test_an_answer_after_the_end_is_nobodys(state_dir: Path) -> None:
+    """The page was closed between the question and the answer: no traceback of a thread."""
+    with StateFolder.open(state_dir) as folder:
+        page = Page(create_page(str(folder.uuid), folder.path))
+        presence = HERE.begin(page, "face")
+        HERE.end(presence)
+        page.close()
+        _answer(presence, 0, 1, ())
+        HERE.end(presence)

@@ -1,0 +1,111 @@
+"""Samplers of this process: readers of its ticks, each with all of its own time."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from runtime.profile.model import AWAIT, CPU
+from runtime.profile.sampling.labels import labels
+from runtime.profile.sampling.sampler import AwaitSampler, CpuSampler, SamplerUnavailable, flight
+from runtime.profile.sampling.ticks import TICKS
+
+
+def burn(cpu_ns: int) -> int:
+    until, turns = time.process_time_ns() + cpu_ns, 0
+    while time.process_time_ns() < until:
+        turns += sum(range(1_000)) > 0
+    return turns
+
+
+def test_two_samplers_have_each_their_own_time() -> None:
+    outer = CpuSampler(200).start()
+    with labels(customer="acme"):
+        burn(100_000_000)
+        inner = CpuSampler(200).start()
+        burn(100_000_000)
+    second = inner.stop()
+    first = outer.stop()
+    assert not TICKS.on
+    assert first.kind == CPU
+    assert 90e6 < second.total().value < first.total().value - 90e6
+    assert first.filter(customer="acme").total().value > 150e6
+    assert any(sample.stack[-1].name == "burn" for sample, _ in first)
+    assert any("of its CPU time" in note for note in first.notes)
+    assert outer.stop().total() == first.total()
+
+
+def test_the_last_minute_is_there() -> None:
+    sampler = CpuSampler(200).start()
+    burn(100_000_000)
+    found = flight()
+    sampler.stop()
+    assert any(sample.stack[-1].name == "burn" for sample, _ in found)
+    assert found.duration_ns > 0
+
+
+def test_a_rate_that_is_held_down_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PROFILER.md 4.6: the breaker halves the rate where ticks cost too much, and the profile says so."""
+    sampler = CpuSampler(200).start()
+    monkeypatch.setattr(TICKS, "_slow", 1.0)
+    monkeypatch.setattr(TICKS, "_judged", (time.process_time_ns() - 1_000_000_000, TICKS.self_ns - 100_000_000))
+    sampler.so_far()  # takes a tick, if none came before
+    notes = sampler.stop().notes
+    assert any("their rate was halved 1 times" in note for note in notes)
+    assert TICKS._slow == 2.0
+    sampler = CpuSampler(200).start()
+    assert TICKS.hz == 100
+    assert any("slowed down to 100 a second" in note for note in sampler.so_far().notes)
+    assert any("slowed down to 100 a second" in note for note in flight().notes)
+    sampler.stop()
+
+
+def test_a_signal_of_others_is_said() -> None:
+    theirs = signal.signal(signal.SIGPROF, signal.SIG_IGN)
+    try:
+        with pytest.raises(SamplerUnavailable, match="SIGPROF"):
+            CpuSampler(99).start()
+    finally:
+        signal.signal(signal.SIGPROF, theirs)
+
+
+@pytest.mark.parametrize("hz", [0.5, 5_000])
+def test_rates_have_bounds(hz: float) -> None:
+    with pytest.raises(ValueError, match="hz"):
+        CpuSampler(hz)
+    with pytest.raises(ValueError, match="hz"):
+        AwaitSampler(hz / 100 if hz < 1 else hz)
+
+
+def test_what_a_loop_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def part(event: asyncio.Event) -> None:
+        with labels(customer="acme"):
+            await event.wait()
+
+    async def whole() -> None:
+        event = asyncio.Event()
+        task = asyncio.create_task(part(event))
+        sampler = AwaitSampler(10, loop=asyncio.get_running_loop()).start()
+        seen = asyncio.Event()
+        real = sampler._waits.buckets.add
+
+        def add(*row: Any) -> None:
+            real(*row)
+            if row[2]:
+                seen.set()
+
+        monkeypatch.setattr(sampler._waits.buckets, "add", add)
+        await seen.wait()
+        found = sampler.flush()
+        assert found.filter(customer="acme").total().value > 0
+        event.set()
+        await task
+        assert sampler.stop().kind == AWAIT
+        names = {tuple(frame.name.rpartition(".")[2] for frame in sample.stack) for sample, _ in found}
+        assert ("part", "wait") in names
+
+    asyncio.run(whole())

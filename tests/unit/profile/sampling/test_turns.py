@@ -1,0 +1,93 @@
+"""Turns: the longest of several counts, and what was set before comes back."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from runtime.profile.sampling.turns import LONG_S, SHORT_S, ThreadTurns
+
+
+@pytest.fixture(autouse=True)
+def interval() -> Iterator[float]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.005)
+    yield 0.005
+    sys.setswitchinterval(before)
+
+
+def test_turns_are_short_in_a_block_and_as_before_behind_it() -> None:
+    turns = ThreadTurns()
+    with turns.short():
+        assert sys.getswitchinterval() == pytest.approx(SHORT_S)
+        with turns.short():
+            assert sys.getswitchinterval() == pytest.approx(SHORT_S)
+        assert sys.getswitchinterval() == pytest.approx(SHORT_S)
+    assert sys.getswitchinterval() == pytest.approx(0.005)
+
+
+def test_the_longest_counts_in_whatever_order_they_end() -> None:
+    turns = ThreadTurns()
+    short, long = turns.short(), turns.long()
+    short.__enter__()
+    long.__enter__()
+    assert sys.getswitchinterval() == pytest.approx(LONG_S)
+    short.__exit__(None, None, None)
+    assert sys.getswitchinterval() == pytest.approx(LONG_S)
+    long.__exit__(None, None, None)
+    assert sys.getswitchinterval() == pytest.approx(0.005)
+
+
+def test_shorter_turns_of_the_program_stay() -> None:
+    sys.setswitchinterval(0.0001)  # 99 us: it is cut
+    before = sys.getswitchinterval()
+    for _ in range(3):
+        with ThreadTurns().short():
+            assert sys.getswitchinterval() == before
+        assert sys.getswitchinterval() == before
+
+
+def test_what_the_program_sets_meanwhile_is_left_alone() -> None:
+    with ThreadTurns().short():
+        sys.setswitchinterval(0.02)
+    assert sys.getswitchinterval() == pytest.approx(0.02)
+
+
+def test_what_raises_leaves_nothing_behind() -> None:
+    turns = ThreadTurns()
+
+    @turns.shortly
+    def fails() -> None:
+        assert sys.getswitchinterval() == pytest.approx(SHORT_S)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert sys.getswitchinterval() == pytest.approx(0.005)
+
+
+def test_a_forked_child_has_its_own() -> None:
+    turns = ThreadTurns()
+    entered, leave = threading.Event(), threading.Event()
+
+    def another() -> None:
+        with turns.long():
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=another)
+    thread.start()
+    entered.wait()
+    pid = os.fork()
+    if pid == 0:
+        fine = abs(sys.getswitchinterval() - 0.005) < 1e-6
+        with turns.short():
+            fine = fine and abs(sys.getswitchinterval() - SHORT_S) < 1e-6
+        os._exit(0 if fine else 1)
+    leave.set()
+    thread.join()
+    assert os.waitpid(pid, 0)[1] == 0
