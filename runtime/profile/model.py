@@ -173,6 +173,10 @@ class Profile:
 
     def to_json(self) -> bytes:
         """As JSON, frames and processes in tables; `from_json` reads it."""
+        return b"".join(self.json_pieces())
+
+    def json_pieces(self) -> list[bytes]:
+        """The same, to be joined or written one by one: joining megabytes takes its time, too."""
         frames: dict[Frame, int] = {}
         processes: dict[Process | None, int] = {}
         rows = (
@@ -190,7 +194,7 @@ class Profile:
         facts["processes"] = [process and [*process] for process in processes]
         head = orjson.dumps({"format": FORMAT, **facts})[:-1]
         places = in_pieces([*frame] for frame in frames)
-        return b"".join((head, b',"frames":', *places, b',"samples":', *samples, b"}"))
+        return [head, b',"frames":', *places, b',"samples":', *samples, b"}"]
 
     @classmethod
     def from_json(cls, content: bytes) -> Profile:

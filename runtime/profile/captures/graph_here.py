@@ -37,7 +37,7 @@ _LINKS_MAX: Final = 64
 _ANSWERS: Final = "mainspring-answer"
 
 
-def answer(request: Request) -> bytes:
+def answer(request: Request) -> list[bytes]:
     """The answer to "tree"."""
     nodes, edges = here(request.process.title, request.process.pid)
     pieces = [b'{"nodes":', *in_pieces([*node] for node in nodes), b',"edges":']
@@ -46,7 +46,7 @@ def answer(request: Request) -> bytes:
         nodes.pop()
     while edges:
         edges.pop()
-    return b"".join(pieces)
+    return pieces
 
 
 def here(title: str, pid: int) -> tuple[list[WaitNode], list[WaitEdge]]:

@@ -22,10 +22,10 @@ from runtime.profile.presence.here import Request
 _FD: Final = "/proc/self/fd"
 
 
-def answer(request: Request) -> bytes:
+def answer(request: Request) -> list[bytes]:
     """The answer to "held"."""
     found = holdings(str(request.options.get("kind", "")), request.process)
-    content = found.to_json()
+    content = found.json_pieces()
     found.let_go()
     return content
 

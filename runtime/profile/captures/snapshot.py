@@ -47,10 +47,10 @@ _STACK_HEAD: Final = re.compile(r"^(?:Current thread|Thread) 0x([0-9a-f]+).*\(mo
 _STACK_LINE: Final = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 
 
-def answer(request: Request) -> bytes:
+def answer(request: Request) -> list[bytes]:
     """The answer to "dump"."""
     found = snapshot(request.process, request.main)
-    content = found.to_json()
+    content = found.json_pieces()
     found.let_go()
     return content
 

@@ -99,6 +99,10 @@ AGAIN_MOST_S: Final = 0.2
 _NEVER: Final = 1 << 63
 
 
+Content = bytes | list[bytes]
+"""An answer, whole or in pieces."""
+
+
 class Request:
     """A question, as it is answered here.
 
@@ -132,12 +136,13 @@ class Request:
         """Whether nobody waits for the answer any more."""
         return time.monotonic_ns() >= self.until_ns or self.presence.page.number(self._block) != self.number
 
-    def put(self, content: bytes, part: int = 0) -> None:
+    def put(self, content: Content, part: int = 0) -> None:
         """Put an answer in place whole, instead of what was put as the same part before. Raises OSError."""
+        pieces = [content] if isinstance(content, bytes) else content
         place = os.path.join(self._folder, f"{self.process.pid}-{self.process.start_time}.{part}")
         fd = os.open(f"{place}~", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            for piece in (orjson.dumps([*self.process]) + b"\n", content):
+            for piece in (orjson.dumps([*self.process]) + b"\n", *pieces):
                 left = memoryview(piece)
                 while left:
                     left = left[os.write(fd, left) :]
@@ -379,11 +384,11 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
         presence.slot.show_cost(SELF_COST.total_ns())
 
 
-def answer(request: Request) -> bytes | None:
+def answer(request: Request) -> Content | None:
     """What this process has to say. Raises what its answer raises; LookupError where there is none."""
     module, _, function = ANSWERS[request.what].partition(":")
     with TURNS.short() if request.threads else nullcontext():
-        made: Callable[[Request], bytes | None] = getattr(import_module(module), function)
+        made: Callable[[Request], Content | None] = getattr(import_module(module), function)
         if request.what not in LONG:
             return made(request)
     return made(request)

@@ -36,7 +36,7 @@ from runtime.profile.sampling.waits import AWAIT_HZ, HERE_WAITS, WaitLooks
 if TYPE_CHECKING:
     import asyncio
 
-    from runtime.profile.presence.here import Request
+    from runtime.profile.presence.here import Content, Request
 
 FLUSH_S: Final = 1.0
 MAIN_S: Final = 2.0
@@ -218,7 +218,7 @@ def flight(seconds: float = RING_S, process: Process | None = None, kind: str = 
 # --- answers ------------------------------------------------------------------------------------------------------
 
 
-def answer_cpu(request: Request) -> bytes | None:
+def answer_cpu(request: Request) -> Content | None:
     """A CPU profile of as long as is asked for; option `hz`.
 
     A process that may have no threads answers within a handler, where it cannot wait: what it uses is read from the
@@ -230,7 +230,7 @@ def answer_cpu(request: Request) -> bytes | None:
     return _answer(request, sampler.so_far, sampler.stop)
 
 
-def answer_await(request: Request) -> bytes | None:
+def answer_await(request: Request) -> Content | None:
     """An await profile of as long as is asked for; option `hz`."""
     if not request.threads:
         return Profile(AWAIT).to_json()
@@ -246,10 +246,10 @@ def answer_await(request: Request) -> bytes | None:
     return _answer(request, so_far, stop)
 
 
-def answer_flight(request: Request) -> bytes:
+def answer_flight(request: Request) -> Content:
     """The last minute; options `back_s` and `kind`."""
     options = request.options
-    return flight(float(options.get("back_s", RING_S)), request.process, options.get("kind", CPU)).to_json()
+    return flight(float(options.get("back_s", RING_S)), request.process, options.get("kind", CPU)).json_pieces()
 
 
 def _newest(whole: Profile, found: Profile) -> Profile:
@@ -258,7 +258,7 @@ def _newest(whole: Profile, found: Profile) -> Profile:
     return whole.merge(found)
 
 
-def _answer(request: Request, so_far: Callable[[], Profile], stop: Callable[[], Profile]) -> bytes | None:
+def _answer(request: Request, so_far: Callable[[], Profile], stop: Callable[[], Profile]) -> Content | None:
     """Put what there is each second; the last of it is returned."""
     begun = time.monotonic()
     ended = threading.Lock()
@@ -266,7 +266,7 @@ def _answer(request: Request, so_far: Callable[[], Profile], stop: Callable[[], 
     def at_exit() -> None:
         if ended.acquire(blocking=False):
             with suppress(Exception):
-                request.put(stop().to_json())
+                request.put(stop().json_pieces())
 
     atexit.register(at_exit)
     try:
@@ -274,11 +274,11 @@ def _answer(request: Request, so_far: Callable[[], Profile], stop: Callable[[], 
             time.sleep(min(FLUSH_S, left))
             if left > FLUSH_S and not ended.locked():
                 with TURNS.short():
-                    request.put(so_far().to_json())
+                    request.put(so_far().json_pieces())
         if not ended.acquire(blocking=False):
             return None
         with TURNS.short():
-            return stop().to_json()
+            return stop().json_pieces()
     except BaseException:  # as where the page was closed, with which this runtime ends
         stop()
         raise

@@ -66,8 +66,7 @@ class WaitLooks:
     # --- on and off -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to look: for the first time after a part of the time between two looks that is different each time, so
-        that workers which begin together do not look together."""
+        """Begin to look."""
         self._on = True
         if self._pinned not in PINS:
             PINS.append(self._pinned)
@@ -76,12 +75,16 @@ class WaitLooks:
             self._cpu_ns = _cpu_ns()
             threading.Thread(target=self._by_thread, name="mainspring-waits", daemon=True).start()
         else:
-            self._call(self._plan_first)
+            self._call(self._plan)
 
     def switch(self, on: bool) -> None:
-        """Begin or stop, whatever it is now."""
-        if on != self._on:
-            self.start() if on else self.stop()
+        """Begin or stop, whatever it is now. The first look comes after a part of the usual time that is different each
+        time, so that short times between two switches have their part of looks."""
+        if on and not self._on:
+            self._on, self._last_ns = True, time.monotonic_ns()
+            self._call(self._plan_first)
+        elif self._on and not on:
+            self.stop()
 
     def stop(self) -> None:
         """Look no more."""
