@@ -29,7 +29,8 @@ import orjson
 
 from runtime.profile.ledger.sites import Places, places_of
 from runtime.profile.model import Frame, Labels
-from runtime.profile.presence.here import HERE, Request, answer_count
+from runtime.profile.presence import counting
+from runtime.profile.presence.here import HERE, Request
 from runtime.profile.sampling.contexts import labels_of
 from runtime.profile.sampling.pressure import LoopLag
 from runtime.profile.sampling.waits import HERE_WAITS
@@ -199,7 +200,7 @@ LAG_HERE: Final = LagHere()
 
 def answer(request: Request) -> bytes:
     """The answer to "lag": also writes the books, as "count" does, so that who watches asks once."""
-    answer_count(request)
+    counting.answer(request)
     found = LAG_HERE.lag() if request.threads else None
     if found is None:
         return b"[]"

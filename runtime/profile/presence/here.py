@@ -69,7 +69,7 @@ SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else si
 C_SIGNAL: Final[int] = signal.SIGRTMIN + 12 if hasattr(signal, "SIGRTMIN") else getattr(signal, "SIGINFO", 0)
 """Asks the C handler for the stacks."""
 ANSWERS: Final = {
-    "count": "runtime.profile.presence.here:answer_count",
+    "count": "runtime.profile.presence.counting:answer",
     "dump": "runtime.profile.captures.snapshot:answer",
     "cpu": "runtime.profile.sampling.sampler:answer_cpu",
     "await": "runtime.profile.sampling.sampler:answer_await",
@@ -392,13 +392,6 @@ def answer(request: Request) -> Content | None:
         if request.what not in LONG:
             return made(request)
     return made(request)
-
-
-def answer_count(request: Request) -> bytes:
-    """The books as they are now; also of a process that sleeps and writes none."""
-    request.presence.slot.publish(time.monotonic_ns())
-    request.presence.slot.show_cost(SELF_COST.total_ns())
-    return orjson.dumps({name: [*count] for name, count in LEDGER.counts().items()})
 
 
 # global: of this process, as its signal handlers are

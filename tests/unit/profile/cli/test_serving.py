@@ -38,6 +38,8 @@ def test_it_serves_until_it_is_interrupted(
     with opened_page(state_dir):
         assert main(["serve", str(state_dir), "--token", TOKEN]) == ProfileExit.OK
     assert seen == [(f"token={TOKEN}", 200)]
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)  # one that answers ends by itself
     assert set(threading.enumerate()) <= before
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
