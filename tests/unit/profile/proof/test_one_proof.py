@@ -16,10 +16,10 @@ import pytest
 
 from runtime.host import kernel
 from runtime.profile.proof import one_proof
+from tests.tidy.tree import ROOT
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 60.0
-ROOT = Path(__file__).parents[3]
 Taken = Callable[[], Callable[[], None] | None]
 WAYS: dict[str, Taken] = {"lock": one_proof._locked} | ({"name": one_proof._bound} if kernel.LINUX else {})
 
@@ -39,6 +39,7 @@ def holder(way: str, then: str) -> subprocess.Popen[str]:
     code = f"""
 import os, sys, tempfile
 from runtime.profile.proof import one_proof
+from tests.tidy.tree import ROOT
 tempfile.tempdir, one_proof.NAME = {tempfile.tempdir!r}, {one_proof.NAME!r}
 give_back = one_proof.{WAYS[way].__name__}()
 assert give_back is not None
