@@ -82,12 +82,13 @@ class OtherProcesses:
             if spent_ns > 0 and (self._pids is None or owner.pid in self._pids):
                 stack, thread = (Frame(f"child: {name}"),), f"child {known[0]}"
                 if not name:
-                    stack, thread = (Frame("not sampled"),), "MainThread"
+                    stack, thread = (Frame("not sampled"),), "MainThread" if owner.role == SPAWNER else "all threads"
                 profile.add(StackSample(stack, (), owner, thread), spent_ns, 0)
 
 
 def others_of(state_dir: str) -> Iterator[tuple[Known, Process, str, int]]:
-    """Each process below one of the page that has no slot itself: who, whose, its name, CPU time in nanoseconds."""
+    """Spawner and program, and each process below one of the page that has no slot itself: who, whose, its name (of
+    those two: empty), CPU time in nanoseconds."""
     page = page_of_folder(state_dir)
     if page is None:
         return

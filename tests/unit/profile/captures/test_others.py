@@ -13,12 +13,14 @@ from runtime.host import kernel
 from runtime.profile.captures import others
 from runtime.profile.captures.others import OtherProcesses, others_of
 from runtime.profile.model import CPU, Process, Profile
+from runtime.profile.presence.here import HERE
 from tests.scenarios.waiting import until
 from tests.unit.profile.pages import Child, opened_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
 WORKER = Process(11, 1, "worker", 1, "http")
 SPAWNER = Process(10, 1, "spawner")
+FACE = Process(9, 1, "face")
 
 
 def test_what_was_used_meanwhile_is_a_sample_of_who_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,6 +31,7 @@ def test_what_was_used_meanwhile_is_a_sample_of_who_started_it(monkeypatch: pyte
     used[7, 1] = (WORKER, "ffmpeg", 800)
     used[8, 1] = (WORKER, "cc", 70)
     used[10, 1] = (SPAWNER, "", 51)
+    used[9, 1] = (FACE, "", 20)
     profile = Profile(CPU)
     looks.add_to(profile)
     told = {(one.stack[-1].name, one.thread, one.process): weight.value for one, weight in profile}
@@ -36,6 +39,7 @@ def test_what_was_used_meanwhile_is_a_sample_of_who_started_it(monkeypatch: pyte
         ("child: ffmpeg", "child 7", WORKER): 300,
         ("child: cc", "child 8", WORKER): 70,
         ("not sampled", "MainThread", SPAWNER): 1,
+        ("not sampled", "all threads", FACE): 20,
     }
 
 
@@ -76,3 +80,14 @@ def test_a_child_of_a_worker_is_found_with_what_it_used(state_dir: Path) -> None
         finally:
             child.end()
             mine.communicate(b"\n")
+
+
+def test_the_program_itself_is_counted(state_dir: Path) -> None:
+    with opened_page(state_dir) as page:
+        presence = HERE.begin(page, "face", relayed=True)
+        try:
+            ((_, owner, name, used_ns),) = others_of(str(state_dir))
+        finally:
+            presence.end()
+    assert (owner.pid, owner.role, name) == (os.getpid(), "face", "")
+    assert used_ns > 0
