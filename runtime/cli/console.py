@@ -52,6 +52,8 @@ class Console:
         self._err = err
         self.lost = ""
         """Why results could not be written, although they are wanted; empty: they were."""
+        self.gone = False
+        """Whether the reader of results went away: whoever prints for ever may end."""
 
     @classmethod
     def standard(cls) -> Console:
@@ -109,6 +111,7 @@ class Console:
         except OSError as refused:
             if refused.errno in _NO_SPACE and stream is self._out:
                 self.lost = refused.strerror or str(refused)
+            self.gone = self.gone or (stream is self._out and refused.errno == errno.EPIPE)
             _silence(stream)
             return None
         return stream

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from actors.calls import called_by
+from actors.protocol.words import counted
 from actors.state_column import PENDING, TERMINAL_FIRST
 from runtime.profile.captures.graph import WORKER, WaitEdge, WaitNode
 
@@ -60,7 +61,7 @@ def _held(core: Any, title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
 
 def _run(run: Any, title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
     me, name = f"run:{run.key}", f" ({run.name})" if run.name else ""
-    yield WaitNode(me, "run", f"run {run.key}{name}", "running", f"{run.open} nodes open", title, pid)
+    yield WaitNode(me, "run", f"run {run.key}{name}", "running", f"{counted(run.open, 'node')} open", title, pid)
     called: set[int] = set()
     callers = [node for node in _list(run.rare.calls)[:NODES_MAX] if run.state[node] == PENDING]
     for caller in callers:

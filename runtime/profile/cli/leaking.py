@@ -32,9 +32,8 @@ _ORDER: Final = ("leak", "suspect", "info")
 def show_leaks(arguments: Namespace, console: Console) -> int:
     """The command `leaks`."""
     check_writable(arguments.output)
-    report = capture.leaks(
-        state_of(arguments), seconds=arguments.duration, prove=arguments.prove, pids=pids_of(arguments)
-    )
+    state = state_of(arguments, console)
+    report = capture.leaks(state, seconds=arguments.duration, prove=arguments.prove, pids=pids_of(arguments, state))
     if arguments.output is not None:
         as_page = not arguments.output.name.endswith(".json")
         page = leak_page.page(report.findings, notes=report.notes) if as_page else report_json(report).encode()
@@ -121,6 +120,12 @@ def show_watch(arguments: Namespace, console: Console) -> int:
     console.note(f"watching {state}; Ctrl-C ends it")
     with until_interrupted() as stop:
         breaches = watch(
-            state, seconds=arguments.duration, tell=tell, stop=stop, bounds=bounds, slos=slos, save=arguments.save
+            state,
+            seconds=arguments.duration,
+            tell=tell,
+            stop=lambda: stop() or console.gone,
+            bounds=bounds,
+            slos=slos,
+            save=arguments.save,
         )
     return ProfileExit.SUSPECT if breaches else ProfileExit.OK

@@ -17,7 +17,7 @@ from runtime.cli.outputs import check_writable
 from runtime.cli.report import align, duration_text
 from runtime.profile.captures import capture
 from runtime.profile.cli.app import ProfileExit
-from runtime.profile.cli.shared import names_of, note_all, pids_of, state_of, until_interrupted
+from runtime.profile.cli.shared import frame_text, names_of, note_all, pids_of, state_of, until_interrupted
 from runtime.profile.convert import save as save_file
 from runtime.profile.formats.files import ending_of, format_of, known_format
 from runtime.profile.model import NANOSECONDS, Frame, Profile
@@ -29,27 +29,26 @@ DEFAULT_BY: Final = ("node_type", "workflow")
 def record_cpu(arguments: Namespace, console: Console) -> int:
     """The command `cpu`."""
     check_output(arguments)
+    state = state_of(arguments, console)
     with until_interrupted() as stop:
-        found = capture.cpu(
-            state_of(arguments), arguments.duration, hz=arguments.hz, pids=pids_of(arguments), stop=stop
-        )
+        found = capture.cpu(state, arguments.duration, hz=arguments.hz, pids=pids_of(arguments, state), stop=stop)
     return finish(found, arguments, console)
 
 
 def record_await(arguments: Namespace, console: Console) -> int:
     """The command `await`."""
     check_output(arguments)
+    state = state_of(arguments, console)
     with until_interrupted() as stop:
-        found = capture.awaits(
-            state_of(arguments), arguments.duration, hz=arguments.hz, pids=pids_of(arguments), stop=stop
-        )
+        found = capture.awaits(state, arguments.duration, hz=arguments.hz, pids=pids_of(arguments, state), stop=stop)
     return finish(found, arguments, console)
 
 
 def show_flight(arguments: Namespace, console: Console) -> int:
     """The command `flight`."""
     check_output(arguments)
-    found = capture.flight(state_of(arguments), arguments.duration, pids=pids_of(arguments))
+    state = state_of(arguments, console)
+    found = capture.flight(state, arguments.duration, pids=pids_of(arguments, state))
     return finish(found, arguments, console)
 
 
@@ -110,7 +109,9 @@ def summary_lines(profile: Profile, by: tuple[str, ...]) -> Iterator[str]:
         yield ""
         yield from _table(profile, head, sums, total.value)
     yield ""
-    names = {f"{frame.name}  {frame.file}".rstrip(): value for frame, value in functions.items()}
+    names: dict[str, int] = {}
+    for frame, value in functions.items():
+        names[frame_text(frame)] = names.get(frame_text(frame), 0) + value
     yield from _table(profile, "function, itself", names, total.value)
 
 

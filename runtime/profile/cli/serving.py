@@ -15,7 +15,10 @@ _LONG_S = 3_600.0
 
 def serve(arguments: Namespace, console: Console) -> int:
     """The command `serve`."""
-    with until_interrupted() as stop, ProfileServer(state_of(arguments), arguments.listen, arguments.token) as server:
+    with (
+        until_interrupted() as stop,
+        ProfileServer(state_of(arguments, console), arguments.listen, arguments.token) as server,
+    ):
         if server.url.startswith(UNIX):
             console.say([f"{server.url}", f"token {server.token}"])
         else:

@@ -12,22 +12,34 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from actors.protocol.errors import CallerError
 from runtime.cli.console import Console
 from runtime.profile.model import Frame
 from runtime.profile.presence.find import state_dir_of
+from runtime.profile.presence.processes import looked
 
 SITE_PARTS: Final = 3
 """Of the path of a file, as it is shown."""
 
 
-def state_of(arguments: Namespace) -> str:
-    """The state folder that is meant. Raises ProfileUnavailable where nobody says and there are several, or none."""
-    return state_dir_of(arguments.state)
+def state_of(arguments: Namespace, console: Console | None = None) -> str:
+    """The state folder that is meant; the console is told which where nobody says. Raises ProfileUnavailable where
+    nobody says and there are several, or none."""
+    state = state_dir_of(arguments.state)
+    if console is not None and arguments.state is None:
+        console.note(f"state folder: {state}")
+    return state
 
 
-def pids_of(arguments: Namespace) -> frozenset[int] | None:
-    """Processes that were named; None: all."""
-    return frozenset(arguments.pid) if arguments.pid else None
+def pids_of(arguments: Namespace, state: str) -> frozenset[int] | None:
+    """Processes that were named; None: all. Raises CallerError where one is not of that folder."""
+    if not arguments.pid:
+        return None
+    there = {row.process.pid: row.process.title for row in looked(state, fresh=False)}
+    if strange := [str(pid) for pid in arguments.pid if pid not in there]:
+        known = ", ".join(f"{pid} {title}" for pid, title in there.items())
+        raise CallerError(f"no process of {state} is {' or '.join(strange)}; there are {known}")
+    return frozenset(arguments.pid)
 
 
 def names_of(text: str) -> tuple[str, ...]:

@@ -46,13 +46,13 @@ def run_py_spy(arguments: Namespace, console: Console) -> int:
     check_output(arguments)
     program = py_spy()
     if program is None:
-        raise ProfileUnavailable("py-spy is not installed: pip install py-spy")
-    processes = processes_of(state_of(arguments))
+        raise ProfileUnavailable("py-spy is not installed").hinting("pip install py-spy; `cpu` needs nothing else")
+    processes = processes_of(state_of(arguments, console))
     with tempfile.TemporaryDirectory(prefix="mainspring-py-spy-") as folder, until_interrupted() as stop:
         found = spy(program, processes, arguments.duration, arguments.hz, Path(folder), stop, idle=arguments.idle)
     if not found.samples and found.notes:
         console.note(f"note: {note}" for note in found.notes)
-        raise ProfileUnavailable("py-spy could not look into any process; see `doctor`")
+        raise ProfileUnavailable("py-spy could not look into any process").hinting("`doctor` says what ptrace permits")
     return finish(found, arguments, console)
 
 

@@ -45,7 +45,8 @@ class MergedStack(NamedTuple):
 
 def show_merged(arguments: Namespace, console: Console) -> int:
     """The command `ps`."""
-    state, pids = state_of(arguments), pids_of(arguments)
+    state = state_of(arguments, console)
+    pids = pids_of(arguments, state)
     rows = [row for row in looked(state) if pids is None or row.process.pid in pids]
     if arguments.kind:
         profile = capture.held(state, arguments.kind, pids=pids)
@@ -65,7 +66,8 @@ def show_merged(arguments: Namespace, console: Console) -> int:
 
 def show_dump(arguments: Namespace, console: Console) -> int:
     """The command `dump`."""
-    profile = capture.live(state_of(arguments), pids=pids_of(arguments))
+    state = state_of(arguments, console)
+    profile = capture.live(state, pids=pids_of(arguments, state))
     if arguments.output is not None or arguments.format:
         from runtime.profile.cli.recorded import save  # lazy: formats are needed for a file only
 

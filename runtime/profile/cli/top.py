@@ -29,7 +29,7 @@ def show_top(arguments: Namespace, console: Console) -> int:
     state = state_of(arguments)
     with until_interrupted() as stop:
         before, left = looked(state), arguments.looks
-        while not stop() and (left is None or left > 0):
+        while not (stop() or console.gone or console.lost) and (left is None or left > 0):
             pass_time(arguments.delay, stop)
             after = looked(state)
             rows, before = changes(before, after), after

@@ -27,7 +27,7 @@ RED: Final = "\x1b[31m"
 
 def show_tree(arguments: Namespace, console: Console) -> int:
     """The command `tree`."""
-    found, notes = graph(state_of(arguments))
+    found, notes = graph(state_of(arguments, console))
     if arguments.json:
         nodes = [node._asdict() for node in found.nodes.values()]
         edges = [[one, other, how] for one, after in found.after.items() for other, how in after.items()]

@@ -50,7 +50,8 @@ def the_only_one() -> Running:
         raise ProfileUnavailable("no program of this user has a state folder open here")
     if len(found) > 1:
         several = ", ".join(f"{one.state_dir} (pid {one.pid})" for one in found)
-        raise ProfileUnavailable(f"several state folders are open, say which: {several}")
+        error = ProfileUnavailable(f"several state folders are open, say which: {several}")
+        raise error.hinting("name one of these folders")
     return found[0]
 
 

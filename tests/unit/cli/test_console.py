@@ -40,7 +40,9 @@ def test_a_reader_that_went_away_is_no_error() -> None:
     os.close(reading)
     with os.fdopen(writing, "w") as stream:
         console = Console(stream, None)
+        assert not console.gone
         console.say("x" * 100_000)
+        assert console.gone, "so that who prints for ever can end"
         console.say("more")
         console.close()
         stream.write("the stream itself leads nowhere now")

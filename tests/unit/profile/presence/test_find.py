@@ -31,8 +31,9 @@ def test_of_several_none_is_taken_by_chance(monkeypatch: pytest.MonkeyPatch) -> 
     assert the_only_one() == HERE
     assert state_dir_of(None) == "/a/state"
     found.append(Running("/b/state", 12))
-    with pytest.raises(ProfileUnavailable, match=r"say which: /a/state \(pid 11\), /b/state \(pid 12\)"):
+    with pytest.raises(ProfileUnavailable, match=r"say which: /a/state \(pid 11\), /b/state \(pid 12\)") as several:
         state_dir_of(None)
+    assert several.value.hint == "name one of these folders"
     found.clear()
     with pytest.raises(ProfileUnavailable, match="no program of this user has a state folder open here"):
         state_dir_of(None)

@@ -1,0 +1,58 @@
+"""What commands have in common: which folder, and which processes of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.host import kernel
+from runtime.profile import find
+from runtime.profile.cli import main
+from runtime.profile.cli.app import ProfileExit
+from runtime.profile.find import Running
+from runtime.profile.presence import HERE
+from tests.unit.profile.pages import opened_page
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
+
+
+@pytest.fixture
+def folder(state_dir: Path) -> Iterator[str]:
+    """A folder that this process has open."""
+    with opened_page(state_dir) as page:
+        presence = HERE.begin(page, "face", relayed=True)
+        try:
+            yield str(state_dir)
+        finally:
+            presence.end()
+
+
+@pytest.mark.parametrize("command", ["ps", "dump", "cpu", "flight", "leaks"])
+def test_a_process_that_is_not_there_is_refused(command: str, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, folder, "--pid", "1"]) == ProfileExit.USAGE
+    assert f"no process of {folder} is 1; there are {os.getpid()} face" in capsys.readouterr().err
+
+
+def test_the_folder_is_named_where_nobody_said_it(
+    folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(find, "running", lambda: [Running(folder, os.getpid())])
+    assert main(["ps", "--pid", str(os.getpid())]) == ProfileExit.OK
+    assert f"state folder: {folder}" in capsys.readouterr().err
+    assert main(["ps", folder]) == ProfileExit.OK
+    assert "state folder" not in capsys.readouterr().err
+
+
+def test_top_ends_with_its_reader(folder: str) -> None:
+    """As in `top | head`: a table that nobody reads is not drawn for ever."""
+    command = [sys.executable, "-m", "runtime.profile", "top", folder, "-d", "0.01"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
+        assert shown.stdout is not None
+        assert shown.stdout.readline()
+        shown.stdout.close()
+        assert shown.wait(60) == ProfileExit.OK
