@@ -82,10 +82,13 @@ def _run(argv: Sequence[str], console: Console) -> int:
         return Exit.BUG
 
 
+TOP_EPILOG: Final = f"to look inside a running program: python -m runtime.profile --help. {EXIT_CODES}"
+
+
 def parser() -> argparse.ArgumentParser:
     """The options of all commands."""
     top = argparse.ArgumentParser(
-        prog=NAME, description="A durable workflow engine inside your Python program.", epilog=EXIT_CODES
+        prog=NAME, description="A durable workflow engine inside your Python program.", epilog=TOP_EPILOG
     )
     top.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=IntermixedParser)

@@ -26,7 +26,6 @@ from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console
 from runtime.cli.exits import bug_lines
 from runtime.profile.cli.watching import add_watch_options
-from runtime.profile.ledger.kinds import NAMES
 
 NAME: Final = "python -m runtime.profile"
 EXIT_CODES: Final = (
@@ -82,6 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str], console: Console) -> int:
+    if not argv:
+        console.note(parser().format_help())
+        return ProfileExit.USAGE
     try:
         arguments = parser().parse_args(argv)
     except SystemExit as left:  # argparse printed help or what is wrong
@@ -127,7 +129,7 @@ def _command(commands: Any, name: str, command: str, text: str, *, state: bool =
 def _add_looks(commands: Any) -> None:
     options = _command(commands, "ps", "stacks:show_merged", "all processes, and equal stacks of all of them as one")
     options.add_argument("-n", "--limit", type=_count, default=50, metavar="N", help="stacks that are shown (50)")
-    options.add_argument("--kind", choices=NAMES, metavar="KIND", help="things of this kind instead of stacks")
+    options.add_argument("--kind", metavar="KIND", help="things of this kind instead of stacks; a wrong one names all")
     _add_pids(options)
     options.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options = _command(commands, "tree", "tree:show_tree", "who waits for whom, over all processes; cycles are marked")
@@ -138,6 +140,10 @@ def _add_looks(commands: Any) -> None:
     _add_output(options)
     options.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options = _command(commands, "top", "top:show_top", "processes as they are now, again and again until Ctrl-C")
+    options.description = (
+        "Processes as they are now, again and again until Ctrl-C. In percent of one core: what each computes, what its "
+        "threads want (ready, but without a core), and what the profiler costs. Columns that do not fit are left out."
+    )
     options.add_argument("-d", "--delay", type=_seconds, default=2.0, metavar="SECONDS", help="between looks (2)")
     options.add_argument("-n", "--looks", type=_count, metavar="N", help="end after so many looks")
     options.add_argument("--json", action="store_true", help="one JSON object a look instead of a table")

@@ -23,6 +23,7 @@ from runtime.profile.cli.stacks import as_json
 from runtime.profile.cli.watching import bounds_of, slos_of
 from runtime.profile.formats import leak_page
 from runtime.profile.formats.plain import plain, plain_report
+from runtime.profile.ledger.kinds import NAMES
 from runtime.profile.model import Frame
 
 CODES: Final = {"leak": ProfileExit.LEAK, "suspect": ProfileExit.SUSPECT, "info": ProfileExit.SUSPECT}
@@ -117,6 +118,8 @@ def show_watch(arguments: Namespace, console: Console) -> int:
         console.say(orjson.dumps(data).decode() if arguments.json else str(breach))
 
     bounds, slos = bounds_of(arguments), slos_of(arguments, state)
+    for kind in sorted({*bounds.ceilings, *bounds.slope_per_min} - {*NAMES}):
+        console.note(f"note: {kind!r} is no kind unless a process registers it; there are {', '.join(NAMES)}")
     console.note(f"watching {state}; Ctrl-C ends it")
     with until_interrupted() as stop:
         breaches = watch(

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from actors.protocol.errors import CallerError
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.report import align, duration_text
@@ -22,7 +23,7 @@ from runtime.profile.captures.snapshot import OWN_LABELS
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import note_all, pids_of, stack_lines, state_of
 from runtime.profile.formats.plain import plain
-from runtime.profile.ledger.kinds import DESCRIPTOR, LEASE, RUN, TASK
+from runtime.profile.ledger.kinds import DESCRIPTOR, LEASE, NAMES, RUN, TASK
 from runtime.profile.model import Frame, Profile, StackSample
 from runtime.profile.presence.processes import Looked, looked
 
@@ -49,6 +50,7 @@ def show_merged(arguments: Namespace, console: Console) -> int:
     pids = pids_of(arguments, state)
     rows = [row for row in looked(state) if pids is None or row.process.pid in pids]
     if arguments.kind:
+        check_kind(arguments.kind, rows)
         profile = capture.held(state, arguments.kind, pids=pids)
     else:
         profile = capture.live(state, pids=pids)
@@ -62,6 +64,13 @@ def show_merged(arguments: Namespace, console: Console) -> int:
         console.say(merged_lines(found, arguments.limit))
         note_all(console, profile.notes)
     return ProfileExit.OK
+
+
+def check_kind(kind: str, rows: Sequence[Looked]) -> None:
+    """Refuse a kind that is neither built in nor registered by a process that is there. Raises CallerError."""
+    known = dict.fromkeys([*NAMES, *(name for row in rows for name in row.counts)])
+    if kind not in known:
+        raise CallerError(f"there is no kind {kind!r}; there are {', '.join(known)}")
 
 
 def show_dump(arguments: Namespace, console: Console) -> int:

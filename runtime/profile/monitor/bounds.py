@@ -116,7 +116,9 @@ class WatchedProcess:
         for kind, count in row.counts.items():
             bound = self._ceiling(kind)
             if count.live > bound:
-                yield breach_of("ceiling", kind, process, f"{count.live:,} x {kind}, of {bound:,}", count.live, bound)
+                yield breach_of(
+                    "ceiling", kind, process, f"{count.live:,} x {kind}, more than {bound:,}", count.live, bound
+                )
         if row.lag_ns > self._bounds.lag * 1e9:
             late_s = row.lag_ns / 1e9
             text = f"its event loop comes late by {late_s:.2g} s at the 99th percentile"
@@ -169,7 +171,7 @@ class WatchedProcess:
             yield breach_of("slope", "memory", process, text, grown, bounds.rss_per_min)
         resident = self._memory.windows[-1].number if self._memory.windows else 0
         if bounds.rss_bytes is not None and resident > bounds.rss_bytes:
-            text = f"{resident >> 20:,} MiB of memory, of {bounds.rss_bytes >> 20:,}"
+            text = f"{resident >> 20:,} MiB of memory, more than {bounds.rss_bytes >> 20:,}"
             yield breach_of("ceiling", "memory", process, text, resident, bounds.rss_bytes)
 
 

@@ -112,7 +112,8 @@ class CpuSampler:
     def _notes(self) -> list[str]:
         total_ns = max(TICKS.total_ns - self._total_ns, 1)
         title = f"{self.process.title} ({self.process.pid})"
-        notes = [f"{title}: ticks took {(TICKS.self_ns - self._cost_ns) / total_ns:.2%} of its CPU time"]
+        cost_ns = TICKS.self_ns - self._cost_ns
+        notes = [f"{title}: ticks took {cost_ns / 1e6:.3g} ms, {cost_ns / total_ns:.2%} of its CPU time"]
         notes += [f"{title}: {note}" for note in slowed(TICKS.halved - self._halved)]
         if overflowed := TICKS.buckets.label_sets.overflowed - self._overflowed:
             notes.append(f"{title}: {overflowed} ticks had more label sets than are kept apart; they are 'other'")

@@ -28,6 +28,12 @@ def test_wrong_usage_is_code_2(argv: list[str]) -> None:
     assert main(argv) == ProfileExit.USAGE
 
 
+def test_without_a_command_all_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == ProfileExit.USAGE
+    said = capsys.readouterr().err
+    assert [name for name in COMMANDS if f"    {name} " not in said] == []
+
+
 def test_a_folder_that_nobody_has_open_is_code_5(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ps", str(tmp_path)]) in (ProfileExit.ENVIRONMENT, ProfileExit.USAGE)
     assert "[MS" in capsys.readouterr().err

@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from actors.protocol.errors import CallerError
 from runtime.host import kernel
 from runtime.profile import find
 from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit
+from runtime.profile.cli.stacks import check_kind
 from runtime.profile.find import Running
+from runtime.profile.ledger import Count
 from runtime.profile.presence import HERE
+from runtime.profile.processes import looked
 from tests.unit.profile.pages import opened_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
@@ -56,3 +60,16 @@ def test_top_ends_with_its_reader(folder: str) -> None:
         assert shown.stdout.readline()
         shown.stdout.close()
         assert shown.wait(60) == ProfileExit.OK
+
+
+def test_a_kind_that_is_not_there_is_refused(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ps", folder, "--kind", "tusk"]) == ProfileExit.USAGE
+    assert "there is no kind 'tusk'; there are task, " in capsys.readouterr().err
+
+
+def test_a_kind_of_a_user_is_shown(folder: str) -> None:
+    """What a process registered is in its books, and can be asked for as those can that are built in."""
+    rows = [row._replace(counts={**row.counts, "socket_of_ours": Count(1, 1, 0, 0)}) for row in looked(folder)]
+    check_kind("socket_of_ours", rows)
+    with pytest.raises(CallerError, match="socket_of_ours"):
+        check_kind("tusk", rows)

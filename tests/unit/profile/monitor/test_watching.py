@@ -54,7 +54,7 @@ def test_a_ceiling_is_told_once_and_again_when_it_was_over(rows: Rows) -> None:
     rows.show(task=(11, 0))
     (breach,) = look(watch, rows, 1)
     assert (breach.trigger, breach.value, breach.bound) == ("ceiling-task-worker-http", 11.0, 10.0)
-    assert str(breach) == "worker 3 [http] (pid 11): 11 x task, of 10"
+    assert str(breach) == "worker 3 [http] (pid 11): 11 x task, more than 10"
     assert look(watch, rows, 2) == []
     rows.show(task=(1, 0))
     assert look(watch, rows, 3) == []
@@ -192,7 +192,7 @@ def test_a_slope_of_ones_own_needs_no_age(rows: Rows) -> None:
 def test_too_much_memory_is_told(rows: Rows) -> None:
     watch = Watch("state", bounds=Bounds(rss_bytes=99 * MIB))
     rows.show()
-    assert [one.text for one in look(watch, rows, 0)] == ["100 MiB of memory, of 99"]
+    assert [one.text for one in look(watch, rows, 0)] == ["100 MiB of memory, more than 99"]
 
 
 def test_who_does_not_answer_is_told_after_a_while(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
