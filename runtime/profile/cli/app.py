@@ -174,7 +174,7 @@ def _add_leaks(commands: Any) -> None:
     _add_pids(options)
     options.add_argument("--all", action="store_true", help="also what is only to be watched")
     options.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    options.add_argument("-o", "--output", type=Path, metavar="FILE.html", help="a page, or JSON, instead of text")
+    options.add_argument("-o", "--output", type=Path, metavar="FILE.html", help="also a page, or JSON (FILE.json)")
     options.add_argument(
         "--fail-on", choices=GRADES, default="suspect", help="the least grade that ends in code 3 or 4 (suspect)"
     )

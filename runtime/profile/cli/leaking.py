@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.protocol.errors import CallerError
 from actors.protocol.words import counted
 from runtime.cli.console import Console
 from runtime.cli.outputs import check_writable, write_output
@@ -32,6 +33,8 @@ _ORDER: Final = ("leak", "suspect", "info")
 
 def show_leaks(arguments: Namespace, console: Console) -> int:
     """The command `leaks`."""
+    if arguments.output is not None and arguments.output.suffix not in (".html", ".json"):
+        raise CallerError(f"{arguments.output}: findings are written as .html or .json")
     check_writable(arguments.output)
     state = state_of(arguments, console)
     report = capture.leaks(state, seconds=arguments.duration, prove=arguments.prove, pids=pids_of(arguments, state))

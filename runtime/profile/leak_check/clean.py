@@ -35,6 +35,7 @@ from runtime.profile.leak_check.survey import finding_of
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.events import EventHooks
 from runtime.profile.ledger.kinds import ASK, LEASE, MESSAGE, RUN, TASK
+from runtime.profile.ledger.origins import ORIGINS
 from runtime.profile.model import Labels, Process
 from runtime.profile.presence.control import ask
 from runtime.profile.presence.here import Request
@@ -77,8 +78,11 @@ class Baseline:
         self.things = known_things()
         self._tasks = {id(task): weakref.ref(task) for task in all_tasks()}
         self.hooks = EventHooks() if events else None
+        self._notes_origins = self.hooks is not None and not ORIGINS.on
         if self.hooks is not None:
             self.hooks.install()
+        if self._notes_origins:  # else a thread could only be said by what it runs, and a socket by nothing
+            ORIGINS.install()
 
     def keeps(self, labels: Labels, since_ns: int) -> bool:
         """Whether something came since."""
@@ -93,6 +97,9 @@ class Baseline:
         """Note no more. Again is harmless."""
         if self.hooks is not None:
             self.hooks.remove()
+        if self._notes_origins:
+            self._notes_origins = False
+            ORIGINS.remove()
 
 
 @contextmanager

@@ -111,6 +111,6 @@ def test_what_leaves_something_behind_fails(tmp_path: Path) -> None:
     }, ran.stdout
     for text in (
         "1 x task (orders)", "waits at waits (", "1 x thread (orders)", "1 x unawaited (waits)", "1 x unread (Task-",
-        "takes settle= and ignore= only",
+        "takes settle= and ignore= only", "created at test_leaves_a_thread (",
     ):  # fmt: skip
         assert text in ran.stdout

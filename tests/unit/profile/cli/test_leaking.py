@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.leaking import exit_code, finding_lines
 from runtime.profile.model import Frame, Labels
@@ -52,3 +53,8 @@ def test_a_finding_says_where_why_and_what_to_do() -> None:
     assert lines[-1] == "1 leak, 0 suspects, 1 to be watched"
     assert sum(line.startswith("INFO") for line in finding_lines([Found("info")], every=True)) == 1
     assert next(iter(finding_lines([]))).startswith("clean")
+
+
+def test_a_file_that_is_neither_a_page_nor_json_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaks", "state", "-o", "leaks.txt"]) == ProfileExit.USAGE
+    assert "leaks.txt: findings are written as .html or .json" in capsys.readouterr().err

@@ -16,10 +16,10 @@ from runtime.profile import find
 from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.stacks import check_kind
-from runtime.profile.find import Running
 from runtime.profile.ledger import Count
 from runtime.profile.presence import HERE
-from runtime.profile.processes import looked
+from runtime.profile.presence.find import Running
+from runtime.profile.presence.processes import looked
 from tests.unit.profile.pages import opened_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]

@@ -7,7 +7,7 @@ import pytest
 from runtime.profile.cli.top import table
 from runtime.profile.ledger import Count
 from runtime.profile.model import Process
-from runtime.profile.processes import Looked, ProcessChange
+from runtime.profile.presence.processes import Looked, ProcessChange
 
 COUNTS = {"task": Count(1_234, 1_300, 66, 5), "thread": Count(9, 9, 0, 5), "descriptor": Count(375, 400, 25, 5)}
 NOW = Looked(
