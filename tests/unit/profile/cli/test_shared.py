@@ -12,13 +12,13 @@ import pytest
 
 from actors.protocol.errors import CallerError
 from runtime.host import kernel
-from runtime.profile import find
 from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.stacks import check_kind
-from runtime.profile.ledger import Count
-from runtime.profile.presence import HERE
+from runtime.profile.ledger.books import Count
+from runtime.profile.presence import find
 from runtime.profile.presence.find import Running
+from runtime.profile.presence.here import HERE
 from runtime.profile.presence.processes import looked
 from tests.unit.profile.pages import opened_page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.profile.cli.top import table
-from runtime.profile.ledger import Count
+from runtime.profile.ledger.books import Count
 from runtime.profile.model import Process
 from runtime.profile.presence.processes import Looked, ProcessChange
 

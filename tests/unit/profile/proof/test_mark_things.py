@@ -24,7 +24,7 @@ from runtime.profile.proof.prove import examine
 from tests.unit.profile.garden import LOOPS, Garden, garden
 from tests.unit.profile.leak_seeds import numbers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.fresh]  # it goes over all objects of its process
 HELD: list[Any] = []
 
 
