@@ -170,7 +170,7 @@ def test_the_past_is_as_it_was_then(state_dir: Path, tmp_path: Path) -> None:
         flow.add(handlers.hold, str(runs), "held", str(gate), after=[flow.add(abs, -1)])
         half = rt.submit(flow, run_id="half")
         await_lines(runs, 1)
-        then = rt.query(sql)
+        then = until(lambda: (found := rt.query(sql))[0].succeeded and found, "the first result in the log")
         moment = datetime.now(UTC)
         gate.touch()
         half.wait(PATIENCE_S)
