@@ -229,7 +229,7 @@ def answer(request: Request) -> bytes:
     """The answer to "memory"; a process that may have no thread, the spawner, allocates nothing for others."""
     if not request.threads:
         return orjson.dumps({"findings": [], "notes": []})
-    report = growth_here(request.seconds, request.process, request.over)
+    report = growth_here(request.left_s(), request.process, request.over)
     return orjson.dumps({"findings": [one.as_json() for one in report.findings], "notes": report.notes})
 
 

@@ -292,8 +292,8 @@ def answer(request: Request) -> bytes:
     begun_s = time.monotonic()
     inquiry.look()
     if request.threads:
-        _look_on(request, inquiry, begun_s, request.seconds)
-        if options.get("prove"):
+        _look_on(request, inquiry, begun_s, request.left_s())
+        if options.get("prove") and not request.late:  # proofs take turns, and what was just born has leaked nothing
             inquiry.prove()
             inquiry.look()
             if (pause_s := inquiry.pending_s()) and not request.over():

@@ -97,8 +97,6 @@ AGAIN_S: Final = 0.02
 and then at twice the time, up to `AGAIN_MOST_S`."""
 AGAIN_MOST_S: Final = 0.2
 _NEVER: Final = 1 << 63
-
-
 Content = bytes | list[bytes]
 """An answer, whole or in pieces."""
 
@@ -111,10 +109,10 @@ class Request:
         options: As `ask` was given them.
         until_ns: When whoever asks stops waiting (monotonic ns).
         seconds: How long it shall be looked, for what takes time.
-        process: This process.
         main: Where the main thread was when the signal came: (code, line), the outermost first; empty when this process
             was born after the question, or asks itself.
         threads: Whether this process may have threads; else the answer is made within a handler and must be quick.
+        process, late: This process, and whether it was born after the question.
     """
 
     def __init__(self, presence: Presence, row: RequestRow, main: Places) -> None:
@@ -128,9 +126,13 @@ class Request:
         self.process = presence.process
         self.presence = presence
         self.main = main
-        self.threads = presence.threads
+        self.threads, self.late = presence.threads, presence.begun_ns > self.begun_ns
         self._block = row.block
         self._folder = os.path.join(presence.page.state_dir, FOLDER, body["folder"])
+
+    def left_s(self) -> float:
+        """Seconds of those asked for that are left, so that all end together."""
+        return max(self.begun_ns / 1e9 + self.seconds - time.monotonic(), 0.0)
 
     def over(self) -> bool:
         """Whether nobody waits for the answer any more."""
@@ -160,7 +162,7 @@ class Presence:
 
     def __init__(self, page: Page, slot: PageSlot, threads: bool) -> None:
         self.page, self.slot, self.process, self.threads = page, slot, slot.process, threads
-        self.seen = [0] * REQUESTS
+        self.seen, self.begun_ns = [0] * REQUESTS, time.monotonic_ns()
 
     def end(self) -> None:
         """Give the slot back. Again is harmless."""

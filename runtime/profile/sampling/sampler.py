@@ -261,7 +261,6 @@ def _newest(whole: Profile, found: Profile) -> Profile:
 
 def _answer(request: Request, so_far: Callable[[], Profile], stop: Callable[[], Profile]) -> Content | None:
     """Put what there is each second; the last of it is returned."""
-    begun = time.monotonic()
     ended = threading.Lock()
 
     def at_exit() -> None:
@@ -271,7 +270,7 @@ def _answer(request: Request, so_far: Callable[[], Profile], stop: Callable[[], 
 
     atexit.register(at_exit)
     try:
-        while (left := begun + request.seconds - time.monotonic()) > 0 and not request.over():
+        while (left := request.left_s()) > 0 and not request.over():
             time.sleep(min(FLUSH_S, left))
             if left > FLUSH_S and not ended.locked():
                 with TURNS.short():

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from runtime.profile.captures.live import dump
 from runtime.profile.model import Process
 from runtime.profile.presence import control
 from runtime.profile.presence.control import ask, page_of_folder, send
-from runtime.profile.presence.here import FOLDER, HERE, SIGNAL, _answer
+from runtime.profile.presence.here import FOLDER, HERE, SIGNAL, Request, _answer
 from runtime.profile.presence.page import Page, create_page
 from runtime.storage.folder import StateFolder
 from tests.unit.profile.pages import Child, opened_page
@@ -143,6 +144,26 @@ def test_a_process_that_is_born_meanwhile_answers(page: Page, state_dir: Path) -
         assert name.startswith(f"{child.pid}-")
     finally:
         child.end()
+
+
+def test_who_is_born_later_looks_only_for_what_is_left(page: Page) -> None:
+    """Where workers come and go, one that looked from its own birth on would hold up the answer for ever."""
+    row = page.put_request(
+        {"what": "leaks", "folder": "x", "begun_ns": time.monotonic_ns() - 3_000_000_000, "until_ns": 1 << 62}
+        | {"by": [os.getpid(), kernel.start_time(os.getpid())], "seconds": 4.0}
+    )
+    assert row is not None
+    before = [HERE.begin(page, "worker", number) for number in (1, 2)]
+    try:
+        late, early = (Request(presence, row, ()) for presence in before)
+        assert late.late
+        assert 0.0 <= late.left_s() <= 1.0
+        before[1].begun_ns = early.begun_ns - 1
+        assert not Request(before[1], row, ()).late
+    finally:
+        for presence in before:
+            presence.end()
+        page.end_request(row)
 
 
 def test_the_main_thread_does_what_only_it_may(page: Page, tmp_path: Path, state_dir: Path) -> None:
