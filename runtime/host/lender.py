@@ -48,12 +48,27 @@ def interrupts(kind: type[BaseException] | None) -> bool:
 
 
 class Loan:
-    """A thing that somebody has, or is about to get. `done`: he has it no more."""
+    """A thing that somebody has, or is about to get. `done`: he has it no more. `taker`: which thread or task of the
+    attempt has it; 0: it is in the arguments, and comes back when the attempt ends."""
 
-    __slots__ = ("__weakref__", "code", "done", "grant", "made", "owner", "pid", "pool", "token", "waiter")
+    __slots__ = (
+        "__weakref__",
+        "code",
+        "done",
+        "giving",
+        "grant",
+        "made",
+        "owner",
+        "pid",
+        "pool",
+        "taker",
+        "token",
+        "waiter",
+    )
 
-    def __init__(self, pool: ObjectPool, owner: str, code: CodeType | None) -> None:
+    def __init__(self, pool: ObjectPool, owner: str, code: CodeType | None, taker: int) -> None:
         self.pool = pool
+        self.taker = taker
         self.owner = owner
         self.code = code
         self.pid = os.getpid()
@@ -61,7 +76,7 @@ class Loan:
         self.made: Made | None = None
         self.waiter: Waiter | None = None
         self.token = 0
-        self.done = False
+        self.giving = self.done = False
 
 
 class ObjectPool:
@@ -82,7 +97,9 @@ class ObjectPool:
 
     # --- lending --------------------------------------------------------------------------------------------------
 
-    async def lend(self, host: PoolHost, held: list[Loan], owner: str, code: CodeType | None = None) -> Loan:
+    async def lend(
+        self, host: PoolHost, held: list[Loan], owner: str, code: CodeType | None = None, taker: int = 0
+    ) -> Loan:
         """Take a thing; waits for one.
 
         Args:
@@ -90,21 +107,23 @@ class ObjectPool:
             held: The borrower's list, in which the loan is entered before anything is granted.
             owner: The borrower, for the ledger.
             code: Where it is taken, for the ledger.
+            taker: Which thread or task of the borrower takes it; 0: the borrower as such, until it ends.
 
         Raises:
-            PoolTimeout: None came free in time. Whatever the factory raises.
+            PoolTimeout: None came free in time, or none can, because the taker has all of them. Whatever the factory
+                raises.
         """
-        loan = Loan(self, owner, code)
+        loan = Loan(self, owner, code, taker)
         held.append(loan)
         try:
-            await self._grant(host, loan)
+            await self._grant(host, loan, held)
             await self._fit(host, loan)
         except BaseException:
             await self.settle(host, loan, INTERRUPTED)
             raise
         return loan
 
-    async def _grant(self, host: PoolHost, loan: Loan) -> None:
+    async def _grant(self, host: PoolHost, loan: Loan, held: list[Loan]) -> None:
         waiter = loan.waiter = host.waiter()
         with host.guard():
             if self.book.drained:
@@ -116,13 +135,17 @@ class ObjectPool:
         if loan.grant is not None:
             return
         timeout, since_ns = self.pool.settings.timeout, monotonic_ns()
+        at_most = f"pool {self.pool.name!r} (at most {self.book.rule.size_max} in a process)"
+        own = [one for one in held if one.pool is self and one.grant and not one.done and one.taker in (0, loan.taker)]
+        if timeout is None and len(own) >= self.book.rule.size_max:
+            raise PoolTimeout(f"{at_most}: the attempt has all of them itself, and would wait for itself")
         await host.wait(waiter, timeout)
         with host.guard():
             loan.grant = waiter.grant
             self.book.leave(waiter, now_ns := monotonic_ns(), timeout=not waiter.told)
         if loan.grant is None:
             what = "the worker ends" if waiter.told else f"nothing came free in {(now_ns - since_ns) / 1e9:.3g} s"
-            raise PoolTimeout(f"pool {self.pool.name!r} (at most {self.book.rule.size_max} in a process): {what}")
+            raise PoolTimeout(f"{at_most}: {what}")
 
     async def _fit(self, host: PoolHost, loan: Loan) -> None:
         """Have a thing for what was granted: one that passes the check, or a new one."""
@@ -132,7 +155,7 @@ class ObjectPool:
             if check is None or await self._says_yes(host, "check", check, loan.made.value):
                 break
             with host.guard():
-                loan.grant = self.book.replace(loan.grant.no, UNHEALTHY)
+                loan.grant, loan.made = self.book.replace(loan.grant.no, UNHEALTHY), None
                 gone = self._gone()
             await host.later(self._close(host, gone))
         if loan.grant is not None and loan.grant.make:
@@ -144,9 +167,10 @@ class ObjectPool:
         loan.token = LEDGER.track(CHECKOUT, Named(loan, self.pool.name), owner=loan.owner, code=loan.code)
 
     async def give(self, host: PoolHost, loan: Loan, *, interrupted: bool = False) -> None:
-        """Take a thing back. Again is harmless."""
-        if loan.done:
+        """Take a thing back. Again is harmless, also while the first time goes on."""
+        if loan.done or loan.giving:
             return
+        loan.giving = True
         reason = INTERRUPTED
         try:
             reset = self.pool.settings.reset
@@ -280,9 +304,16 @@ class Lender:
                 kwargs[name] = loan.made.value
 
     async def end(self, host: PoolHost, held: list[Loan], *, interrupted: bool) -> None:
-        """The attempt has ended: take back what it still has, the last first."""
-        for loan in reversed(held):
-            await loan.pool.give(host, loan, interrupted=interrupted)
+        """The attempt has ended: take back what it still has, the last first; also when it is stopped while it does."""
+        left = list(held)
+        try:
+            while left:
+                loan = left.pop()
+                await loan.pool.give(host, loan, interrupted=interrupted)
+        finally:
+            while left:
+                loan = left.pop()
+                await loan.pool.settle(host, loan, INTERRUPTED)
 
     async def expire(self, host: PoolHost) -> None:
         """Close what is idle and too old."""

@@ -108,15 +108,17 @@ class Lending:
 
     def borrow(self, name: str, code: CodeType) -> Loan:
         """In a thread: take a thing."""
-        return self._ways.now(lambda host: self._lend(host, name, code))
+        taker = threading.get_ident()
+        return self._ways.now(lambda host: self._lend(host, name, code, taker))
 
     async def borrow_async(self, name: str, code: CodeType) -> Loan:
         """In a coroutine."""
-        return await self._ways.soon(lambda host: self._lend(host, name, code))
+        taker = id(asyncio.current_task())
+        return await self._ways.soon(lambda host: self._lend(host, name, code, taker))
 
-    def _lend(self, host: PoolHost, name: str, code: CodeType) -> Coroutine[Any, Any, Loan]:
+    def _lend(self, host: PoolHost, name: str, code: CodeType, taker: int) -> Coroutine[Any, Any, Loan]:
         pool = self._ways.lender.pool(self._handler.pools[name])
-        return pool.lend(host, self._held, self._handler.name, code)
+        return pool.lend(host, self._held, self._handler.name, code, taker)
 
     def give(self, loan: Loan, kind: type[BaseException] | None) -> None:
         """In a thread: give it back, after a block that ended with an exception of this kind."""

@@ -126,7 +126,10 @@ class Keeper:
         try:
             return await self._entered
         except asyncio.CancelledError:
-            self._task.cancel()
+            if self._entered.cancelled():
+                self._task.cancel()
+            else:  # it was entered, or failed, at the same moment
+                self._ends.set_result(None)
             await asyncio.wait([self._task])
             raise
 
