@@ -29,7 +29,17 @@ from runtime.host import kernel
 from runtime.host.folder_board import block_of_process
 from runtime.host.kernel import is_alive
 from runtime.profile.model import Process
-from runtime.profile.presence.here import AGAIN_MOST_S, AGAIN_S, ANSWERS, C_SIGNAL, FOLDER, HERE, SIGNAL, Request
+from runtime.profile.presence.here import (
+    AGAIN_MOST_S,
+    AGAIN_S,
+    ANSWERS,
+    C_SIGNAL,
+    FOLDER,
+    HERE,
+    SIGNAL,
+    STACKS,
+    Request,
+)
 from runtime.profile.presence.page import (
     DONE,
     FAILED,
@@ -84,12 +94,9 @@ def page_of_folder(state_dir: str | os.PathLike[str]) -> Page | None:
         if presence.page.state_dir == folder.path:
             return Page(os.dup(presence.page.fd))
     fd = block_of_process(pid, f"{LABEL}:{uuid}", os.O_RDWR)
-    if fd is None:
-        return None
     try:
-        return Page(fd)
-    except ValueError:
-        os.close(fd)
+        return None if fd is None else Page(fd)
+    except ValueError:  # of another version
         return None
 
 
@@ -140,19 +147,24 @@ def _ask(
     stop: Callable[[], bool] | None,
 ) -> Answers:
     me, begun_ns = os.getpid(), time.monotonic_ns()
-    until_ns = begun_ns + int((seconds + timeout) * 1e9)
+    until_ns, room_ns = begun_ns + int((seconds + timeout) * 1e9), begun_ns + int(timeout * 1e9)
     by = [me, kernel.start_time(me)]
     root = Path(page.state_dir, FOLDER)
-    root.mkdir(mode=0o700, exist_ok=True)
-    _sweep(root)
     folder = root / f"ask-{by[0]}-{by[1]}-{begun_ns:x}"
-    folder.mkdir(mode=0o700)
+    try:
+        root.mkdir(mode=0o700, exist_ok=True)
+        _sweep(root)
+        folder.mkdir(mode=0o700)
+    except OSError as refused:
+        raise ProfileUnavailable(f"answers cannot be kept in {root}: {refused.strerror or refused}") from refused
     body = {"what": what, "folder": folder.name, "begun_ns": begun_ns, "until_ns": until_ns}
     body |= {"seconds": seconds, "options": options, "by": by, "only": None if only is None else sorted(only)}
     try:
-        row = page.put_request(body)
-        if row is None:
-            raise ProfileUnavailable("too much is asked of this folder at the same time")
+        while (row := page.put_request(body)) is None:  # others ask: soon one of them has its answers
+            if (now_ns := time.monotonic_ns()) >= room_ns:
+                raise ProfileUnavailable("too much is asked of this folder at the same time")
+            time.sleep(_LOOK_MOST_S)
+            body["until_ns"] = until_ns = now_ns + int((seconds + timeout) * 1e9)
         try:
             there = page.processes()
             asked = {found.slot: found for found in there if only is None or found.process.pid in only}
@@ -161,9 +173,10 @@ def _ask(
                     _answer_here(page, found)
             _ring(page, row, asked)
             silent = _wait(page, row, asked, until_ns, only, stop)
+            broken = [found.process for found in page.processes() if found.acks[row.block] == (row.number, FAILED)]
         finally:
             page.end_request(row)
-        return _collect(folder, [found.process for found in silent])
+        return _collect(folder, [found.process for found in silent], broken)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -227,18 +240,21 @@ def _wait(
         look_s = min(look_s * 1.3, _LOOK_MOST_S)
 
 
-def _collect(folder: Path, silent: list[Process]) -> Answers:
+def _collect(folder: Path, silent: list[Process], broken: list[Process]) -> Answers:
     rows: list[tuple[Process, bytes]] = []
     failed: list[tuple[Process, str]] = []
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.iterdir() if folder.exists() else ()):
         if path.name.endswith("~"):
             continue
-        head, _, content = path.read_bytes().partition(b"\n")
-        process = Process(*orjson.loads(head))
-        if path.name.endswith(".-1"):
-            failed.append((process, str(orjson.loads(content)["failed"])))
-        else:
-            rows.append((process, content))
+        with suppress(OSError, ValueError, TypeError, KeyError):  # somebody takes the folder away, or writes into it
+            head, _, content = path.read_bytes().partition(b"\n")
+            process = Process(*orjson.loads(head))
+            if path.name.endswith(".-1"):
+                failed.append((process, str(orjson.loads(content)["failed"])))
+            else:
+                rows.append((process, content))
+    said = {process for process, _ in failed}
+    failed += [(one, f"its answer could not be written to {folder.parent}") for one in broken if one not in said]
     answered = {process for process, _ in rows}
     return Answers(rows, [process for process in silent if process not in answered], failed)
 
@@ -269,6 +285,8 @@ def hung_stacks(row: ProcessRow, timeout: float = _HANG_S) -> str | None:
     if row.hang_fd < 0:
         return None
     try:
+        if not os.readlink(path).startswith(f"/memfd:{STACKS}"):  # it was closed, and the number is somebody else's
+            return None
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return None

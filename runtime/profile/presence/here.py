@@ -48,7 +48,7 @@ from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.gauges import gauge_process
 from runtime.profile.ledger.kinds import DESCRIPTOR
 from runtime.profile.ledger.sites import Places, places_of
-from runtime.profile.model import Process
+from runtime.profile.model import Process, dumped
 from runtime.profile.presence.page import (
     DONE,
     FAILED,
@@ -88,6 +88,8 @@ ANSWERS: Final = {
 to say has been put already."""
 LONG: Final = frozenset({"cpu", "await", "leaks", "prove"})
 """Those that mostly sleep: what they compute is in short turns (see `turns`), the time between is not."""
+STACKS: Final = "mainspring-stacks"
+"""Label of the anonymous file into which that handler writes."""
 FOLDER: Final = "profile"
 """Of a state folder: where answers and bundles are."""
 BEAT_NS: Final = 1_000_000_000
@@ -263,7 +265,7 @@ class Here:
         if not self._hears & HEARS_C and C_SIGNAL and kernel.LINUX:
             with suppress(OSError, ValueError, RuntimeError):
                 if not kernel.catches(self._pid, C_SIGNAL):
-                    self._hang_fd = create_block(0, label="mainspring-stacks")
+                    self._hang_fd = create_block(0, label=STACKS)
                     fcntl.fcntl(self._hang_fd, fcntl.F_SETFL, os.O_APPEND)
                     faulthandler.register(C_SIGNAL, file=self._hang_fd, all_threads=True)
                     self._hears |= HEARS_C
@@ -380,7 +382,7 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
                 request.done()
         except Exception as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
             with suppress(OSError):
-                request.put(orjson.dumps({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
+                request.put(dumped({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)
             request.done(failed=True)
         SELF_COST.answers_ns += time.thread_time_ns() - begun_ns
         presence.slot.show_cost(SELF_COST.total_ns())

@@ -136,12 +136,16 @@ def create_page(folder_uuid: str, state_dir: str) -> int:
 class Page:
     """A page, mapped. Takes over the descriptor and closes it with `close`.
 
-    Raises ValueError when it is none.
+    Raises ValueError when it is none; then it is closed as well.
     """
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._memory = mmap.mmap(fd, BLOCK_BYTES)
+        try:
+            self._memory = mmap.mmap(fd, BLOCK_BYTES)
+        except (ValueError, OSError) as short:
+            os.close(fd)
+            raise ValueError(f"this is no page of processes: {short}") from short
         with memoryview(self._memory) as view:
             self.words = view.cast("Q")
         if self.words[_MARK] != MAGIC:

@@ -22,7 +22,7 @@ from runtime.profile.model import Process
 from runtime.profile.presence import control
 from runtime.profile.presence.control import ask, page_of_folder, send
 from runtime.profile.presence.here import FOLDER, HERE, SIGNAL, Request, _answer
-from runtime.profile.presence.page import Page, create_page
+from runtime.profile.presence.page import REQUESTS, Page, create_page
 from runtime.storage.folder import StateFolder
 from tests.unit.profile.pages import Child, opened_page
 
@@ -249,3 +249,73 @@ def test_an_answer_after_the_end_is_nobodys(state_dir: Path) -> None:
         page.close()
         _answer(presence, 0, 1, ())
         HERE.end(presence)
+
+
+def test_a_page_of_another_version_is_none(page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "block_of_process", lambda *_: os.memfd_create("strange"))
+    assert page_of_folder(state_dir) is None
+
+
+def test_an_answer_that_cannot_be_written_is_said(page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk: not even the reason can be."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Request, "put", fails)
+    presence = HERE.begin(page, "face")
+    try:
+        answers = ask(state_dir, "count", timeout=60)
+    finally:
+        HERE.end(presence)
+    ((process, why),) = answers.failed
+    assert (process.role, answers.rows, answers.missing) == ("face", [], [])
+    assert "could not be written" in why
+
+
+def test_a_folder_that_takes_no_answers_is_said(page: Page, state_dir: Path) -> None:
+    (state_dir / FOLDER).write_text("in the way")
+    with pytest.raises(ProfileUnavailable, match="cannot be kept"):
+        ask(state_dir, "count")
+
+
+def test_a_damaged_answer_and_a_folder_that_is_gone_harm_no_other_answer(state_dir: Path) -> None:
+    folder = state_dir / "answers"
+    assert control._collect(folder, [], []) == ([], [], [])
+    folder.mkdir(parents=True)
+    (folder / "1-1.0").write_bytes(b'[1,1,"wor')
+    (folder / "2-2.0").symlink_to(folder / "nowhere")
+    (folder / "3-3.-1").write_bytes(b'[3,3,"worker",1,""]\n{}')
+    (folder / "4-4.0").write_bytes(b'[4,4,"worker",1,""]\nsaid')
+    assert control._collect(folder, [], []) == ([(Process(4, 4, "worker", 1, ""), b"said")], [], [])
+
+
+def test_who_finds_no_room_waits_for_it(page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by = [os.getpid(), kernel.start_time(os.getpid())]
+    rows = [page.put_request({"what": "nothing", "only": [1], "by": by}) for _ in range(REQUESTS)]
+    with pytest.raises(ProfileUnavailable, match="too much"):
+        ask(state_dir, "count", timeout=0.0)
+    ended = threading.Thread(target=lambda: rows[0] and page.end_request(rows[0]))
+    put = Page.put_request
+
+    def tried(self: Page, body: dict[str, object]) -> object:
+        found = put(self, body)
+        if found is None and ended.ident is None:
+            ended.start()
+        return found
+
+    monkeypatch.setattr(Page, "put_request", tried)
+    assert ask(state_dir, "count", timeout=60).failed == []
+    ended.join()
+
+
+def test_stacks_are_not_asked_of_a_number_that_is_another_file_by_now(page: Page, tmp_path: Path) -> None:
+    """As after a program closed all descriptors: its file is not cut."""
+    file = tmp_path / "orders"
+    file.write_text("of a user")
+    with file.open("r+") as opened:
+        me = os.getpid()
+        assert page.take_slot(Process(me, kernel.start_time(me), "face"), 0, opened.fileno()) is not None
+        (row,) = page.processes()
+        assert control.hung_stacks(row) is None
+    assert file.read_text() == "of a user"

@@ -145,3 +145,14 @@ def test_texts_are_cut_to_fit(page: Page) -> None:
     assert page.take_slot(me("worker", 1, "ü" * 100)) is not None
     (row,) = page.processes()
     assert row.process.node_type == "ü" * 47
+
+
+@pytest.mark.parametrize("size", [16, pages.BLOCK_BYTES])
+def test_what_is_no_page_is_closed_once(size: int) -> None:
+    """Of another version, or cut: whoever opened it does not close a number again that may be somebody else's."""
+    fd = os.memfd_create("strange")
+    os.ftruncate(fd, size)
+    with pytest.raises(ValueError, match="no page"):
+        Page(fd)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
