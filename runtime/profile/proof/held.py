@@ -40,17 +40,17 @@ def held_by_leaks(
         waited: Identities of what tasks wait for, to which the mark refers.
     """
     there = {id(one): one for one in unmarked}
-    found = _reached([there[key] for key in proved if key in there], there).intersection(things)
+    found = reached([there[key] for key in proved if key in there], there).intersection(things)
     if not found:
         return found
     doubted = [there[key] for key in doubtful if key in there]
     del there
     seeds = _unaccounted(unmarked, cut, proved | doubtful, waited)
     there = {id(one): one for one in unmarked if id(one) not in proved}  # who has such a task does not let it go on
-    return found - _reached(doubted + seeds, there)
+    return found - reached(doubted + seeds, there)
 
 
-def _reached(seeds: list[Any], there: dict[int, Any]) -> set[int]:
+def reached(seeds: list[Any], there: dict[int, Any]) -> set[int]:
     """What is reached from these among what is there, themselves included."""
     seen = set(map(id, seeds))
     frontier = list(seeds)

@@ -46,6 +46,8 @@ _WEAK_BAGS: Final = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakVal
 _PASSIVE: Final = (set, dict, list, deque, *_WEAK_BAGS, asyncio.TaskGroup)
 """Methods of these, as callbacks, take a task out and do nothing to it, as `tasks.discard`. A group cancels its tasks
 when one of them fails, which is no end that anybody waits for."""
+_PASSIVE_MODULES: Final = ("weakref", "_weakrefset", "asyncio.taskgroups", "collections")
+_FUTURES: Final = (asyncio.Future, concurrent.futures.Future)
 _BOOKS: Final = "runtime.profile."
 """The ledger is told when a task ends, and knows all of them."""
 _INTERRUPT: Final = "_on_sigint"
@@ -82,7 +84,11 @@ class Kinds(dict[type, int]):
     """`kind_of`, remembered."""
 
     def __missing__(self, cls: type) -> int:
-        kind = self[cls] = kind_of(cls)
+        try:
+            kind = kind_of(cls)
+        except Exception:  # noqa: BLE001, RUF100 - a metaclass of users'
+            kind = PLAIN
+        self[cls] = kind
         return kind
 
 
@@ -140,12 +146,21 @@ def beyond(thing: Any) -> list[Any]:
             return []
         return [cell for cell in (thing.__closure__, thing.__defaults__, thing.__kwdefaults__) if cell is not None]
     if cls is BuiltinMethodType or cls is MethodType:
-        owner, name = thing.__self__, thing.__name__ if cls is BuiltinMethodType else thing.__func__.__name__
-        passive = isinstance(owner, _PASSIVE) or str(name).endswith(_WAKEUP)
-        return [] if passive else [owner]
+        owner = thing.__self__
+        return [] if _is_passive(owner, thing if cls is BuiltinMethodType else thing.__func__) else [owner]
     if cls is functools.partial and _is_named(thing.func, _INTERRUPT):
         return []
     return gc.get_referents(thing)
+
+
+def _is_passive(owner: Any, method: Any) -> bool:
+    """Whether a method does nothing to the tasks that its owner has; those of users' subclasses may do anything."""
+    kind = type(owner)
+    if issubclass(kind, _FUTURES):
+        return str(getattr(method, "__name__", "")).endswith(_WAKEUP)
+    if not issubclass(kind, _PASSIVE):
+        return False
+    return type(method) is BuiltinMethodType or getattr(method, "__module__", "") in _PASSIVE_MODULES
 
 
 def _is_named(call: Any, name: str) -> bool:
@@ -158,6 +173,14 @@ def callbacks_of(task: Any) -> list[Any]:
         return [row[0] if isinstance(row, tuple) else row for row in task._callbacks or ()]
     except Exception:  # noqa: BLE001, RUF100 - a class of users'
         return []
+
+
+def owner_of(callback: Any) -> Any:
+    """Whose method a callback is; None where it is none, or does not say."""
+    try:
+        return getattr(callback, "__self__", None)
+    except Exception:  # noqa: BLE001, RUF100 - a class of users'
+        return None
 
 
 def is_open(transport: Any) -> bool:

@@ -16,7 +16,7 @@ the registries (`cut`) have is held by something unseen, and what the mark reach
 task that a variable of a living coroutine names, which may mean to cancel it, and whatever such a task would wake.
 The rest is proved.
 
-    unmarked ──► reached from an unseen reference, or named by the living: suspect
+    unmarked ──► reached from an unseen reference, by a finalizer, or named by the living: suspect
              └─► else: proved
 
 Tasks that can wake each other only are one ring (strongly connected): a deadlock is one finding.
@@ -34,6 +34,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from runtime.profile.proof.floating import floating
 from runtime.profile.proof.held import OWN_REFERENCES, held_by_leaks
 from runtime.profile.proof.kin import (
     ATOM,
@@ -51,6 +52,7 @@ from runtime.profile.proof.kin import (
     chain_of,
     is_cancelled,
     is_open,
+    owner_of,
     waiter_of,
 )
 from runtime.profile.proof.rings import components, upstream
@@ -229,8 +231,7 @@ class Mark:
             self.entering += [(at, False) for at in self.waiting.get(id(one), ())]
             self.armed.append(one)
         elif kind == HANDLE:
-            if not is_cancelled(one):
-                self.armed.append(one)
+            self.armed += [] if is_cancelled(one) else [one]
         elif kind in (WEAK, PROXY):
             target = self._target(one, kind)
             if self.weakly is not None and (id(target) in self.things or self.kinds[type(target)] == SUSPENDED):
@@ -304,7 +305,7 @@ class Mark:
         known: dict[int, list[Any]] = {}
         for at in self.waiter:
             for callback in callbacks_of(self.snapshot.tasks[at]):
-                owner = getattr(callback, "__self__", None)
+                owner = owner_of(callback)
                 key = id(callback) if owner is None else id(owner)
                 group = type(owner).__name__ == "TaskGroup"
                 if key not in known:
@@ -335,8 +336,12 @@ class Mark:
         for one in seeds:
             self.why = f"something unseen (an extension, or a call that runs) refers to a {type(one).__name__}"
             self._take([one])
-            if callable(one) and self.kinds[type(one)] != WEAK:
-                self.armed.append(one)
+            self.armed += [one] if callable(one) and self.kinds[type(one)] != WEAK else []
+            self._settle()
+        for one in floating(unmarked, self.shut, self.seen):
+            self.why = f"a {type(one).__name__} that is to be collected may wake it then"
+            self._take([one])
+            self.armed.append(one)
             self._settle()
 
     def _unseen(self, unmarked: list[Any]) -> list[Any]:
