@@ -61,7 +61,7 @@ class CpuSampler:
         self.hz, self.process = hz, process or this_process()
         self._names = Names()
         self._read_ns = self._begun_ns = self._wall_ns = self._cost_ns = self._total_ns = self._halved = 0
-        self._overflowed = self._errors = 0
+        self._overflowed = self._errors = self._lost = 0
         self._queue = RunQueue()
         self._profile = Profile()
         self._on = False
@@ -79,6 +79,7 @@ class CpuSampler:
         self._wall_ns = time.time_ns()
         self._cost_ns, self._total_ns, self._halved = TICKS.self_ns, TICKS.total_ns, TICKS.halved
         self._overflowed, self._errors = TICKS.buckets.label_sets.overflowed, TICKS.errors
+        self._lost = TICKS.lost
         self._queue = RunQueue()
         self._profile = Profile(hz=self.hz, begun_ns=self._wall_ns)
         self._on = True
@@ -119,7 +120,7 @@ class CpuSampler:
             notes.append(f"{title}: {overflowed} ticks had more label sets than are kept apart; they are 'other'")
         if errors := TICKS.errors - self._errors:
             notes.append(f"{title}: {errors} ticks were lost")
-        if TICKS.lost:
+        if TICKS.lost != self._lost:
             notes.append(f"{title}: the program took SIGPROF for itself, so ticks ended")
         notes += [f"{title}: {note}" for note in self._queue.notes()]
         return notes
@@ -203,7 +204,7 @@ def flight(seconds: float = RING_S, process: Process | None = None, kind: str = 
     if kind == AWAIT:
         ring, hz = HERE_WAITS.ring(), HERE_WAITS.hz
     else:
-        on_main_thread(TICKS.cut)
+        on_main_thread(TICKS.check)
         ring, hz = TICKS.buckets.closed(0), TICKS.hz
     buckets = [bucket for bucket in ring if bucket.ended_ns > now_ns - int(seconds * 1e9)]
     found = profile_of(buckets, process or this_process(), hz)

@@ -80,13 +80,12 @@ class Ticks:
 
     def __init__(self) -> None:
         self.buckets = Buckets()
-        self.on = self.lost = False
+        self.on = False
         self.allowed = True
-        self.count = self.errors = self.halved = self.total_ns = self.self_ns = 0
+        self.count = self.errors = self.lost = self.halved = self.total_ns = self.self_ns = 0
         self._rates: dict[object, float] = {}
         self._slow = self._catch_up = 1.0
-        self._busy_ns = 0
-        self._suspended = 0
+        self._busy_ns = self._suspended = 0
         self._timers: CpuTimers | None = None
         self._seed = (os.getpid() << 20 ^ monotonic_ns()) & 0xFFFFFFFFFFFFFFFF
         self._hooked = False
@@ -97,8 +96,7 @@ class Ticks:
         self._asked_ns = self._due_ns = self._since_ns = 0
         self._clocks: dict[int, int] = {}
         self._held: dict[int, int] = {}
-        self._judged = (0, 0)
-        self._rated = (0, 0)
+        self._judged = self._rated = (0, 0)
 
     # --- on and off -----------------------------------------------------------------------------------------------
 
@@ -167,9 +165,8 @@ class Ticks:
         the signal, which is then its own. On the main thread."""
         if self.on and not self._suspended:
             if signal.getsignal(signal.SIGPROF) != self._tick:
-                self.lost = True
-                self.on = False
-                self._rates.clear()
+                self.lost += 1
+                self.on = False  # whoever wants ticks has them again when the next one can have the signal
                 self._close_timer()
                 EXECS.unwrap()
             elif self._timers is not None and True in self._timers.due():
@@ -285,6 +282,9 @@ class Ticks:
                 self._guarded(frame, main, rest, main_ns)
         except Exception:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
             self.errors += 1
+        except BaseException:  # of another handler, at whichever line: without this it may have been the last tick
+            self._arm(True, True)
+            raise
 
     def _guarded(self, frame: FrameType | None, main: bool, rest: bool, main_ns: int = 0, how: int = TICK) -> None:
         now_ns, main_ns = monotonic_ns(), main_ns or thread_time_ns()

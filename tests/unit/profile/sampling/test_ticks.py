@@ -160,10 +160,14 @@ def test_who_takes_the_signal_has_it(ticks: Ticks) -> None:
     assert ticks.start("test")
     signal.signal(signal.SIGPROF, signal.SIG_IGN)
     ticks.check()
-    assert ticks.lost
+    assert ticks.lost == 1
     assert not ticks.on
+    assert not ticks.start("another")
     assert signal.getsignal(signal.SIGPROF) == signal.SIG_IGN
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    assert ticks.start("another")
+    ticks.stop("another")
+    assert (ticks.lost, ticks.on, ticks.askers()) == (1, True, ["test"])
 
 
 def test_a_timer_that_was_taken_off_is_put_on_again(ticks: Ticks) -> None:
@@ -274,4 +278,19 @@ def test_forks_of_other_threads_do_not_end_them(ticks: Ticks) -> None:
     thread = threading.Thread(target=forks)
     thread.start()
     thread.join()
+    assert left(ticks) > 0
+
+
+def test_a_tick_that_another_handler_ends_is_not_the_last(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a timeout that arrives within it, at whichever line."""
+
+    def interrupted() -> tuple[bool, bool]:
+        raise AttemptCancelled
+
+    assert ticks.start("test", 1)
+    assert ticks._timers is not None
+    ticks._timers.main.disarm()
+    monkeypatch.setattr(ticks._timers, "due", interrupted)
+    with pytest.raises(AttemptCancelled):
+        ticks._tick(signal.SIGPROF, first())
     assert left(ticks) > 0
