@@ -17,11 +17,13 @@ Known limits: HTTP without encryption; for other machines there are tunnels.
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import secrets
 import select
 import socket
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +35,7 @@ from typing import Any, Final, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
 from actors.protocol.errors import CallerError, EnvironmentFault, MainspringError
+from runtime.host import kernel
 from runtime.profile.presence.find import state_dir_of
 
 UNIX: Final = "unix:"
@@ -40,6 +43,10 @@ RATED_S: Final = 60.0
 """Between two proofs, or two dumps of everything one by one."""
 IDLE_S: Final = 30.0
 """A caller that says nothing for so long is let go."""
+CALLERS_MAX: Final = 64
+"""At once; whoever comes then is let go, so that no number of callers takes threads and descriptors without end."""
+_REST_S: Final = 0.05
+"""After a caller could not be let in, as without a descriptor to spare."""
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -141,6 +148,7 @@ class ProfileServer:
         if not self.token:
             raise CallerError("the token must not be empty")
         self.capturing, self.rating = threading.Lock(), threading.Lock()
+        self.room = threading.BoundedSemaphore(CALLERS_MAX)
         self.until_s = 0.0
         self.done_s: dict[str, float] = {}
         self.closing = False
@@ -208,7 +216,35 @@ class _Server(ThreadingMixIn, HTTPServer):
         self.owner = owner
         super().__init__(address, _Handler)
 
+    def get_request(self) -> Any:
+        """Let a caller in. Raises OSError."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_REST_S)  # he is still there, so who looks again at once finds him again
+            raise
+
     def process_request(self, request: Any, client_address: Any) -> None:
+        """Have a thread answer him, if there is room."""
+        if not self.owner.room.acquire(blocking=False):
+            with suppress(OSError):
+                request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")
+            self.shutdown_request(request)
+            return
+        try:
+            self._answer(request, client_address)
+        except BaseException:
+            self.owner.room.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer him."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.owner.room.release()
+
+    def _answer(self, request: Any, client_address: Any) -> None:
         threading.Thread(
             target=self.process_request_thread,
             args=(request, client_address),
@@ -234,12 +270,34 @@ class _UnixServer(_Server):
 
     def server_bind(self) -> None:
         """Only its owner may open it, from the first moment on."""
+        try:
+            self._bind()
+        except OSError as taken:
+            if taken.errno != errno.EADDRINUSE or not self._is_left():
+                raise
+            os.unlink(str(self.server_address))
+            self._bind()
+        self.server_name, self.server_port = "localhost", 0
+
+    def _bind(self) -> None:
+        if kernel.LINUX:  # what is bound has the mode of the socket; a mask would be of all threads of the program
+            os.fchmod(self.socket.fileno(), 0o600)
+            self.socket.bind(self.server_address)
+            return
         before = os.umask(0o177)
         try:
             self.socket.bind(self.server_address)
         finally:
             os.umask(before)
-        self.server_name, self.server_port = "localhost", 0
+
+    def _is_left(self) -> bool:
+        """Whether there is a socket that nobody listens on, as after a server that was killed."""
+        path = str(self.server_address)
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return False
+        with socket.socket(self.address_family) as tried:
+            tried.settimeout(1.0)
+            return tried.connect_ex(path) == errno.ECONNREFUSED
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -252,9 +310,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        parts = urlsplit(self.path)
-        asked = WebRequest(self.server.owner, parts.path, parts.query, self._gone)
         try:
+            try:
+                parts = urlsplit(self.path)
+            except ValueError:
+                raise WebRefusal(400, "this is no address") from None
+            asked = WebRequest(self.server.owner, parts.path, parts.query, self._gone)
             self._check(asked)
             views = import_module("runtime.profile.web.views")  # what a server needs that nobody asks is little
             self._send(200, views.view(asked))
@@ -279,7 +340,9 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization", "")
         token = given.removeprefix("Bearer ") if given.startswith("Bearer ") else asked.text("token")
         if isinstance(self.server, _TcpServer):
-            name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+            name = ""
+            with suppress(ValueError):
+                name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
             if name not in _LOOPBACK:
                 raise WebRefusal(403, "ask for this by 127.0.0.1 or localhost")
         if not hmac.compare_digest(token.encode(), owner.token.encode()):

@@ -8,12 +8,14 @@ import socket
 import stat
 import threading
 from collections.abc import Iterator
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors.protocol.errors import CallerError, EnvironmentFault
+from runtime.profile.web import server as web_server
 from runtime.profile.web import views as web_views
 from runtime.profile.web.server import UNIX, ProfileServer, Reply, WebRefusal, WebRequest
 
@@ -111,6 +113,59 @@ def test_a_unix_socket_is_its_owners_only(tmp_path: Path, monkeypatch: pytest.Mo
         assert said.startswith(b"HTTP/1.0 200")
         assert said.endswith(b"\r\n\r\n/x")
     assert not path.exists()
+
+
+def test_a_unix_socket_that_a_killed_server_left_is_replaced_and_one_that_is_used_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+
+    def mask(_: int) -> int:
+        raise AssertionError("the mask is of all threads of the program")
+
+    monkeypatch.setattr(os, "umask", mask)
+    with ProfileServer(tmp_path, f"{UNIX}{path}", TOKEN):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with pytest.raises(EnvironmentFault):
+            ProfileServer(tmp_path, f"{UNIX}{path}", TOKEN)
+        assert path.exists()
+    path.write_text("a file of somebody")
+    with pytest.raises(EnvironmentFault):
+        ProfileServer(tmp_path, f"{UNIX}{path}", TOKEN)
+    assert path.read_text() == "a file of somebody"
+
+
+def test_more_callers_than_there_is_room_for_are_let_go(server: ProfileServer) -> None:
+    server.room = threading.BoundedSemaphore(1)
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port))) as slow:
+        slow.sendall(b"GET /x HT")
+        assert 503 in iter(lambda: get(server, "/x")[0], None)
+    assert 200 in iter(lambda: get(server, "/x")[0], None)
+
+
+def test_a_caller_who_cannot_be_let_in_does_not_make_it_spin(
+    server: ProfileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    rests: list[float] = []
+    monkeypatch.setattr(HTTPServer, "get_request", none_left)
+    monkeypatch.setattr(web_server.time, "sleep", rests.append)
+    with pytest.raises(OSError, match="Too many"):
+        server._http.get_request()
+    assert rests == [web_server._REST_S]
+
+
+def test_what_is_no_address_is_answered(server: ProfileServer) -> None:
+    assert get(server, "/x", Host="[")[0] == 403
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port))) as caller:
+        caller.sendall(b"GET http://[ HTTP/1.0\r\n\r\n")
+        assert caller.recv(4096).startswith(b"HTTP/1.0 400")
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "192.0.2.1:80", "example.org:80", "127.0.0.1", ":80", "127.0.0.1:x"])
