@@ -192,7 +192,7 @@ class Profile:
         samples = in_pieces(rows)  # which fills the tables
         facts = {name: getattr(self, name) for name in ("kind", "unit", "begun_ns", "duration_ns", "hz", "notes")}
         facts["processes"] = [process and [*process] for process in processes]
-        head = orjson.dumps({"format": FORMAT, **facts})[:-1]
+        head = dumped({"format": FORMAT, **facts})[:-1]
         places = in_pieces([*frame] for frame in frames)
         return [head, b',"frames":', *places, b',"samples":', *samples, b"}"]
 
@@ -219,11 +219,28 @@ class Profile:
         return made
 
 
+def dumped(data: Any) -> bytes:
+    """Data as JSON. Names of files, tasks and threads may have characters that are none (lone surrogates): written as
+    Python writes them, `\\ud800`."""
+    try:
+        return orjson.dumps(data)
+    except TypeError:
+        return orjson.dumps(_written(data))
+
+
+def _written(data: Any) -> Any:
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode()
+    if isinstance(data, Mapping):
+        return {_written(name): _written(one) for name, one in data.items()}
+    return [_written(one) for one in data] if isinstance(data, list | tuple) else data
+
+
 def in_pieces(rows: Iterable[Any]) -> list[bytes]:
     """A JSON array, to be joined: a few items at a time, because nobody else has the interpreter while they are written
     or freed."""
     rest, pieces = iter(rows), [b"["]
     while piece := list(islice(rest, _PIECE)):
-        pieces += (orjson.dumps(piece)[1:-1], b",")
+        pieces += (dumped(piece)[1:-1], b",")
     pieces[max(1, len(pieces) - 1) :] = [b"]"]
     return pieces

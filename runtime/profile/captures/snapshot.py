@@ -177,7 +177,7 @@ def _add_tasks(profile: Profile, process: Process | None, cache: FrameCache) -> 
     now_ns = time.monotonic_ns()
     due_ns = now_ns + _SLICE_NS
     for task in tasks:
-        with suppress(RuntimeError, AttributeError):
+        with suppress(Exception):  # it went on meanwhile, or what it waits for is of a class of users'
             profile.add(_of_task(task, entries.get(id(task)), running, now_ns, process, cache), 1)
         if time.monotonic_ns() >= due_ns:
             time.sleep(0)  # whoever waits for the interpreter has it now

@@ -16,9 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final, NamedTuple
 
-import orjson
-
-from runtime.profile.model import COUNT, Frame, Labels, Process, Profile, StackSample
+from runtime.profile.model import COUNT, Frame, Labels, Process, Profile, StackSample, dumped
 
 TRACE_BYTES_MAX: Final = 256 << 20
 """Perfetto opens that much in a browser; dumps without a limit are what trace tools are known to die of."""
@@ -103,7 +101,7 @@ class TraceWriter:
 
     def event(self, event: dict[str, Any]) -> None:
         """Write an event, or count that it was left out."""
-        line = orjson.dumps(event)
+        line = dumped(event)
         self._left -= len(line) + 2
         if self._left < 0:
             self._left_out += 1
@@ -116,10 +114,10 @@ class TraceWriter:
         """Write the end: what was left out, and what is to be known besides."""
         if self._left_out:
             text = f"{self._left_out:,} events were left out: the file has its limit"
-            line = orjson.dumps({"ph": "i", "s": "g", "name": text, "ts": last_ns / 1_000, "pid": 0, "tid": 0})
+            line = dumped({"ph": "i", "s": "g", "name": text, "ts": last_ns / 1_000, "pid": 0, "tid": 0})
             self._file.write(b",\n" + line if self._events else line)
         other = {"by": "mainspring", "left_out": self._left_out, **facts}
-        self._file.write(b'\n],"otherData":' + orjson.dumps(other) + b"}\n")
+        self._file.write(b'\n],"otherData":' + dumped(other) + b"}\n")
         return TraceWritten(self._events, self._left_out)
 
 
@@ -135,7 +133,7 @@ def timeline(rows: Iterable[Timed], file: BinaryIO, bytes_max: int = TRACE_BYTES
     Returns:
         How many events were written and left out.
     """
-    writer = TraceWriter(file, bytes_max - len(orjson.dumps(facts)))
+    writer = TraceWriter(file, bytes_max - len(dumped(facts)))
     tracks: dict[tuple[Process | None, str], _Track] = {}
     pids: dict[Process | None, int] = {}
     for timed in rows:

@@ -86,14 +86,14 @@ def encode(profile: Profile, by: Sequence[str] = ()) -> Iterator[bytes]:
     kind = escaped(profile.kind).replace(" ", "\\x20")
     facts = f"kind={kind} unit={profile.unit} hz={profile.hz} begun_ns={profile.begun_ns}"
     seen = profile.total().seen
-    yield f"# mainspring {facts} duration_ns={profile.duration_ns} seen={seen} 0\n".encode()
+    yield f"# mainspring {facts} duration_ns={profile.duration_ns} seen={seen} 0\n".encode("utf-8", "backslashreplace")
     lines: Counter[str] = Counter()
     for sample, weight in profile:
         parts = [frame_text(frame, own=True) for frame in roots(sample, by)]
         parts += [frame_text(frame) for frame in sample.stack]
         lines[";".join(parts)] += weight.value
     for line in sorted(lines):
-        yield f"{line} {lines[line]}\n".encode()
+        yield f"{line} {lines[line]}\n".encode("utf-8", "backslashreplace")
 
 
 def decode(content: bytes) -> Profile:

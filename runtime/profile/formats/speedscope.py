@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.profile.formats.roots import process_of, roots, unrooted
-from runtime.profile.model import COUNT, CPU, NANOSECONDS, Frame, Process, Profile, StackSample
+from runtime.profile.model import COUNT, CPU, NANOSECONDS, Frame, Process, Profile, StackSample, dumped
 
 SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 _UNITS: Final = {
@@ -48,7 +46,7 @@ def encode(profile: Profile, by: Sequence[str] = ()) -> bytes:
         for (process, thread), rows in sorted(threads.items(), key=lambda one: _order(*one[0]))
     ]
     facts = {name: getattr(profile, name) for name in ("kind", "begun_ns", "duration_ns", "hz", "notes")}
-    return orjson.dumps(
+    return dumped(
         {
             "$schema": SCHEMA,
             "version": "0.0.1",

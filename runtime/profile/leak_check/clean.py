@@ -36,7 +36,7 @@ from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.events import EventHooks
 from runtime.profile.ledger.kinds import ASK, LEASE, MESSAGE, RUN, TASK
 from runtime.profile.ledger.origins import ORIGINS
-from runtime.profile.model import Labels, Process
+from runtime.profile.model import Labels, Process, dumped
 from runtime.profile.presence.control import ask
 from runtime.profile.presence.here import Request
 from runtime.profile.sampling.labels import LABELS, VALUE_CHARS_MAX, expand
@@ -258,4 +258,4 @@ def answer(request: Request) -> bytes:
             one = Seen(Signature(kind), 0, since_ns, 0, "", "", ())
             made: Any = finding_of(LEAK, one.signature, [one], _NO_FACTS, "it is still there", 0, request.process)
             found.append(made._replace(count=live))
-    return orjson.dumps([one.as_json() for one in found])
+    return dumped([one.as_json() for one in found])

@@ -32,7 +32,7 @@ import orjson
 
 from runtime.profile.leak_check.grading import SUSPECT, Facts, Finding, Series, Signature, order
 from runtime.profile.leak_check.survey import Report, build
-from runtime.profile.model import Frame, Process
+from runtime.profile.model import Frame, Process, dumped
 from runtime.profile.presence.control import ask
 from runtime.profile.presence.here import Request
 
@@ -230,7 +230,7 @@ def answer(request: Request) -> bytes:
     if not request.threads:
         return orjson.dumps({"findings": [], "notes": []})
     report = growth_here(request.left_s(), request.process, request.over)
-    return orjson.dumps({"findings": [one.as_json() for one in report.findings], "notes": report.notes})
+    return dumped({"findings": [one.as_json() for one in report.findings], "notes": report.notes})
 
 
 def growth(

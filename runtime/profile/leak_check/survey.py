@@ -40,7 +40,7 @@ from runtime.profile.leak_check.machine import ProcessThings
 from runtime.profile.leak_check.suggestions import SUGGESTIONS
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.kinds import BOOKS, TASK
-from runtime.profile.model import Frame, Labels, Process
+from runtime.profile.model import Frame, Labels, Process, dumped
 from runtime.profile.presence.control import ask
 from runtime.profile.presence.here import Request
 from runtime.profile.sampling.turns import TURNS
@@ -303,7 +303,7 @@ def answer(request: Request) -> bytes:
     notes = inquiry.notes
     if len(found) > _FINDINGS_MAX:
         notes = [*notes, f"{len(found) - _FINDINGS_MAX:,} findings that weigh less were left out"]
-    return orjson.dumps({"findings": [one.as_json() for one in found[:_FINDINGS_MAX]], "notes": notes})
+    return dumped({"findings": [one.as_json() for one in found[:_FINDINGS_MAX]], "notes": notes})
 
 
 def _look_on(request: Request, inquiry: Investigation, begun_s: float, seconds: float) -> None:

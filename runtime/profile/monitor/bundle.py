@@ -35,7 +35,7 @@ import orjson
 from runtime.profile.captures.live import dump
 from runtime.profile.captures.snapshot import merged
 from runtime.profile.leak_check.survey import Report, survey
-from runtime.profile.model import Profile
+from runtime.profile.model import Profile, dumped
 from runtime.profile.presence.here import FOLDER
 
 BUNDLES: Final = "bundles"
@@ -223,7 +223,7 @@ class _Writer:
     def _leaks(self) -> None:
         def content() -> bytes:
             report = self._evidence.leaks(self._state_dir)
-            return orjson.dumps({"findings": [one.as_json() for one in report.findings], "notes": report.notes})
+            return dumped({"findings": [one.as_json() for one in report.findings], "notes": report.notes})
 
         self._put("leaks.json", content)
 

@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from runtime.profile.ledger.pins import Pinned, evidence_now, pins_now
-from runtime.profile.model import Frame
+from runtime.profile.model import Frame, dumped
 from runtime.profile.presence.here import Request
 from runtime.profile.proof.apart import Apart, child_of, room_for_child
 from runtime.profile.proof.kin import chain_of, code_of, stack_of, waiter_of
@@ -310,4 +310,4 @@ def answer(request: Request) -> bytes:
         before &= evidence_now()
     names = ("kind", "key", "why")
     rows["others"] = [dict(zip(names, row[:3], strict=True)) for row in sorted(before)]
-    return orjson.dumps(rows)
+    return dumped(rows)

@@ -66,3 +66,15 @@ def test_a_process_has_a_title() -> None:
     assert Process(1, 2, "worker", 3, "http").title == "worker 3 [http]"
     assert Process(1, 2, "engine").title == "engine"
     assert Weight(1, 2).value == 1
+
+
+def test_names_that_are_no_text_are_written_as_python_writes_them() -> None:
+    """Of a file, a thread, a task or a label of a user: one of them must not hide all others."""
+    profile = Profile()
+    sample = StackSample((Frame("f", "a\ud800;\nb", 1),), (("k", "\udfff"),), Process(1, 2, "worker"), "t\ud800")
+    profile.add(sample, 1)
+    profile.notes.append("cpu \ud800")
+    again = Profile.from_json(profile.to_json())
+    ((found, weight),) = again
+    assert (found.stack[0].file, found.labels, found.thread) == ("a\\ud800;\nb", (("k", "\\udfff"),), "t\\ud800")
+    assert (weight.value, again.notes) == (1, ["cpu \\ud800"])
