@@ -75,7 +75,7 @@ def look_all_over(rt: Runtime, number: int) -> None:
 def assert_bounded(facts: dict[int, dict[str, Any]]) -> None:
     for found in facts.values():
         assert found["askers"] == [ALWAYS]
-        assert found["errors"] == 0
+        assert found["errors"] == 0, found["failure"]
         assert found["rows"] <= 2 * ROWS_MAX
         assert found["ring_bytes"] <= 2 * RING_BYTES_MAX
         assert found["label_sets"] <= 4 * LABEL_SETS_MAX

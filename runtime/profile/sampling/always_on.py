@@ -60,6 +60,7 @@ def facts() -> dict[str, Any]:
         "ticks": TICKS.count,
         "halved": TICKS.halved,
         "errors": TICKS.errors,
+        "failure": TICKS.failure,
         "looks": 0 if waits is None else waits.looks,
         "rows": TICKS.buckets.rows + (0 if waits is None else waits.buckets.rows),
         "ring_bytes": TICKS.buckets.bytes + (0 if waits is None else waits.buckets.bytes),

@@ -27,13 +27,12 @@ Places = tuple[CodeType | str, ...]
 
 
 def running_task() -> Any:
-    """The task that this thread runs; None outside of one."""
-    module = sys.modules.get("_asyncio") or sys.modules.get("asyncio.tasks")
-    if module is None:
+    """The task that this thread runs; None outside of one, and while asyncio is being imported."""
+    running_loop = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
+    current_task = getattr(sys.modules.get("asyncio.tasks"), "current_task", None)
+    if running_loop is None or current_task is None or (loop := running_loop()) is None:
         return None
-    asyncio = sys.modules.get("asyncio")
-    loop = asyncio._get_running_loop() if asyncio is not None else None
-    return None if asyncio is None or loop is None else asyncio.tasks.current_task(loop)
+    return current_task(loop)
 
 
 def parent_of(task: Any) -> Any:

@@ -119,7 +119,7 @@ class CpuSampler:
         if overflowed := TICKS.buckets.label_sets.overflowed - self._overflowed:
             notes.append(f"{title}: {overflowed} ticks had more label sets than are kept apart; they are 'other'")
         if errors := TICKS.errors - self._errors:
-            notes.append(f"{title}: {errors} ticks were lost")
+            notes.append(f"{title}: {errors} ticks were lost ({TICKS.failure})")
         if TICKS.lost != self._lost:
             notes.append(f"{title}: the program took SIGPROF for itself, so ticks ended")
         notes += [f"{title}: {note}" for note in self._queue.notes()]

@@ -81,7 +81,7 @@ class Ticks:
     def __init__(self) -> None:
         self.buckets = Buckets()
         self.on = False
-        self.allowed = True
+        self.allowed, self.failure = True, ""
         self.count = self.errors = self.lost = self.halved = self.total_ns = self.self_ns = 0
         self._rates: dict[object, float] = {}
         self._slow = self._catch_up = 1.0
@@ -280,8 +280,8 @@ class Ticks:
                 self._since_ns = since_kernel_tick_ns(monotonic_ns())
                 self._arm(main, rest)
                 self._guarded(frame, main, rest, main_ns)
-        except Exception:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
-            self.errors += 1
+        except Exception as failed:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
+            self.errors, self.failure = self.errors + 1, f"{type(failed).__name__}: {failed}"
         except BaseException:  # of another handler, at whichever line: without this it may have been the last tick
             self._arm(True, True)
             raise

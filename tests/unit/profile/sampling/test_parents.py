@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -139,3 +140,10 @@ def test_names_of_tasks_are_few() -> None:
             await task
 
     asyncio.run(whole())
+
+
+@pytest.mark.parametrize("name", ["asyncio", "asyncio.events", "asyncio.tasks"])
+def test_a_module_that_is_being_imported_is_no_failure(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick may come in the midst of an import, when parts of asyncio are there without their functions."""
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert running_task() is None
