@@ -1,7 +1,7 @@
 """What every test is held to: it leaves nothing behind, and says so when it is slow.
 
-Concurrency: one pytest process, or two that run side by side. Tests that may start processes are two pieces of work,
-each in its order, so that no more than two of them run at the same time; those that only compute fill what is left.
+Concurrency: one pytest process, or two that run side by side. Tests that may start processes are three pieces of work,
+each in its order; no more than two tests run at the same time, and those that only compute fill what is left.
 Limits: what a fixture of wider scope leaves behind is found at the end of the session, not at the test that made it.
 """
 
@@ -30,7 +30,9 @@ COMPUTING: Final = (
 )  # fmt: skip
 """Folders of tests that start few processes and wait for little, so they may run beside those that do."""
 LOG: Final = "tests/scenarios/test_log_"
-"""Scenarios of the log: about half of the time of all tests that start processes."""
+"""Scenarios of the log: about a third of the time of all tests that start processes."""
+PROFILE: Final = ("tests/scenarios/test_profile_", "tests/unit/profile")
+"""Another third."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -96,11 +98,13 @@ def state_dir(tmp_path: Path) -> Path:
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc]
-    """What may start processes is two pieces of work, each in its order; of the rest, each module is one."""
+    """What may start processes is three pieces of work, each in its order; of the rest, each module is one."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(COMPUTING):
             return nodeid.partition("::")[0]
+        if nodeid.startswith(PROFILE):
+            return "profile"
         return "log" if nodeid.startswith(LOG) else "processes"
 
 

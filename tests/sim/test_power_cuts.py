@@ -82,6 +82,8 @@ def test_a_crash_during_the_recovery_from_a_crash(tmp_path: Path, images: Path) 
         with Recorder(images) as recorder:
             again.run(recorder.note, batches=2)
         for later, after in enumerate(recorder.trace.disks()):
+            if (later + point) % 2:
+                continue
             content = after.after_power_cut(f"{point} {later}") if later % 3 else after.after_kill()
             try:
                 again.judge(put(content, second), Promised.by([*vars(promised).items(), *after.notes]))
