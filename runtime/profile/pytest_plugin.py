@@ -8,8 +8,9 @@
 What came during the test and is there after it fails it: asyncio tasks, threads, children, descriptors, entries of the
 ledger, and coroutines that nobody awaited. Each is named with the line that created it. What was there before, such as
 a runtime of a wider fixture, is left out; fixtures that the test asks for come after `no_leaks` where it is a mark,
-so what they leave behind counts, too. What the test makes carries its id as the label "test", as far as contexts carry
-it (see `runtime.profile.sampling`): what another test makes at the same time, in another thread, is not this one's.
+so what they leave behind counts, too. Of a test that failed nothing is said: its traceback keeps what its frames have.
+What the test makes carries its id as the label "test", as far as contexts carry it (see `runtime.profile.sampling`):
+what another test makes at the same time, in another thread, is not this one's.
 
 pytest loads this module in every run where Mainspring is installed, so it imports nothing else before it is used.
 """
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from runtime.profile.leak_check.clean import Baseline
 
 _NAME = "no_leaks"
+_FAILED = pytest.StashKey[bool]()
 _LABEL_CHARS = 120
 """What labels keep of a value; the end of a test's id tells it from others."""
 
@@ -40,6 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = getattr(item, "fixturenames", None)
         if names is not None and item.get_closest_marker(_NAME) and _NAME not in names:
             names.insert(0, _NAME)
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Whether it failed."""
+    if call.excinfo is not None:
+        item.stash[_FAILED] = True
 
 
 @pytest.fixture
@@ -64,12 +72,14 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
             raise pytest.UsageError(f"{request.node.nodeid}: the mark {_NAME} takes settle= and ignore= only: {mark!r}")
         asked |= mark.kwargs
     label = request.node.nodeid[-_LABEL_CHARS:]
+    request.node.stash[_FAILED] = False
     baseline = Baseline(label, events=True)
     text = ""
     try:
         with labelled(label):
             yield baseline
-        assert_clean(asked["settle"], asked["ignore"], baseline=baseline)
+        if not request.node.stash[_FAILED]:
+            assert_clean(asked["settle"], asked["ignore"], baseline=baseline)
     except LeaksFound as found:
         text = f"{request.node.nodeid}: {found}"
     finally:

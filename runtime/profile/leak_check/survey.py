@@ -53,6 +53,7 @@ SIGNATURES_MAX: Final = 4_096
 _TENANTS: Final = 10
 PROOF_S: Final = 10.0
 """Beyond the time of the look: two marks, a second between them, one process of a machine after the other."""
+_UNPROVED: Final = "it did not end in time to search what nothing can wake, so this is what grew"
 _PROVE: Final = "runtime.profile.proof.prove:examine"
 _FINDINGS_MAX: Final = 2_000
 _HELD: Final = "only tasks that nothing can wake refer to it"
@@ -294,13 +295,18 @@ def answer(request: Request) -> bytes:
     if request.threads:
         _look_on(request, inquiry, begun_s, request.left_s())
         if options.get("prove") and not request.late:  # proofs take turns, and what was just born has leaked nothing
+            request.put(_said(request, inquiry, _UNPROVED))
             inquiry.prove()
             inquiry.look()
             if (pause_s := inquiry.pending_s()) and not request.over():
                 time.sleep(pause_s)
                 inquiry.look()
-    found = inquiry.findings(options.get("min_grade", INFO))
-    notes = inquiry.notes
+    return _said(request, inquiry)
+
+
+def _said(request: Request, inquiry: Investigation, *more: str) -> bytes:
+    found = inquiry.findings(request.options.get("min_grade", INFO))
+    notes = [*inquiry.notes, *more]
     if len(found) > _FINDINGS_MAX:
         notes = [*notes, f"{len(found) - _FINDINGS_MAX:,} findings that weigh less were left out"]
     return dumped({"findings": [one.as_json() for one in found[:_FINDINGS_MAX]], "notes": notes})

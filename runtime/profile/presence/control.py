@@ -17,7 +17,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -172,11 +172,12 @@ def _ask(
                 if found.process.pid == me and found.slot in asked:
                     _answer_here(page, found)
             _ring(page, row, asked)
-            silent = _wait(page, row, asked, until_ns, only, stop)
+            least_ns = begun_ns + int(seconds * 1e9)
+            silent, ended = _wait(page, row, asked, (least_ns, until_ns), only, stop)
             broken = [found.process for found in page.processes() if found.acks[row.block] == (row.number, FAILED)]
         finally:
             page.end_request(row)
-        return _collect(folder, [found.process for found in silent], broken)
+        return _collect(folder, [found.process for found in silent], broken, ended)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -204,18 +205,24 @@ def _wait(
     page: Page,
     row: RequestRow,
     asked: dict[int, ProcessRow],
-    until_ns: int,
+    times_ns: tuple[int, int],
     only: frozenset[int] | None,
     stop: Callable[[], bool] | None,
-) -> list[ProcessRow]:
-    """Wait until all have answered, those included that were born meanwhile; returns who has not, and lives."""
+) -> tuple[list[ProcessRow], list[Process]]:
+    """Wait until all have answered, those included that were born meanwhile; returns who has not, and lives, and who
+    ended. Where somebody did, there may be others in his place soon: they are waited for until the first of the times,
+    and nobody beyond the second."""
+    least_ns, until_ns = times_ns
+    all_asked = {found.process: found for found in asked.values()}
     look_s, gap_ns = _LOOK_S, int(AGAIN_S * 1e9)
     again_ns = time.monotonic_ns() + gap_ns
     ways = HEARS_PYTHON | HEARS_RELAY
     hears = {slot for slot, found in asked.items() if found.hears & ways or found.process.pid == os.getpid()}
     while True:
         waited: list[ProcessRow] = []
-        for found in page.processes():
+        there = page.processes()
+        ended = list(all_asked.keys() - {found.process for found in there})
+        for found in there:
             number, state = found.acks[row.block]
             if only is not None and found.process.pid not in only:
                 continue
@@ -223,14 +230,15 @@ def _wait(
             if before is None or before.process != found.process:
                 if number != row.number:  # it came too late to be asked
                     continue
-                asked[found.slot] = found
+                asked[found.slot] = all_asked[found.process] = found
                 hears.add(found.slot)
             if number != row.number or state not in (DONE, FAILED):
                 waited.append(found)
-        if not any(found.slot in hears for found in waited) or time.monotonic_ns() >= until_ns:
-            return waited
-        if stop is not None and stop():
-            return waited
+        limit_ns = least_ns if ended and there and only is None else 0
+        if any(found.slot in hears for found in waited):
+            limit_ns = until_ns
+        if time.monotonic_ns() >= limit_ns or (stop is not None and stop()):
+            return waited, ended
         if (now_ns := time.monotonic_ns()) >= again_ns:
             gap_ns = min(gap_ns * 2, int(AGAIN_MOST_S * 1e9))
             again_ns = now_ns + gap_ns
@@ -240,7 +248,9 @@ def _wait(
         look_s = min(look_s * 1.3, _LOOK_MOST_S)
 
 
-def _collect(folder: Path, silent: list[Process], broken: list[Process]) -> Answers:
+def _collect(
+    folder: Path, silent: list[Process], broken: Iterable[Process] = (), ended: Iterable[Process] = ()
+) -> Answers:
     rows: list[tuple[Process, bytes]] = []
     failed: list[tuple[Process, str]] = []
     for path in sorted(folder.iterdir() if folder.exists() else ()):
@@ -256,6 +266,7 @@ def _collect(folder: Path, silent: list[Process], broken: list[Process]) -> Answ
     said = {process for process, _ in failed}
     failed += [(one, f"its answer could not be written to {folder.parent}") for one in broken if one not in said]
     answered = {process for process, _ in rows}
+    failed += [(one, "it ended before it answered") for one in ended if one not in said and one not in answered]
     return Answers(rows, [process for process in silent if process not in answered], failed)
 
 

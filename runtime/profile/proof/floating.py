@@ -7,13 +7,13 @@ themselves is none of it, since it is there for as long as they wait.
 
 from __future__ import annotations
 
-from types import FunctionType
-from typing import Any
+from types import CoroutineType, FunctionType, GeneratorType
+from typing import Any, Final
 
 from runtime.profile.proof.held import reached
 
-_SUSPENDED = ("cr_suspended", "gi_suspended", "ag_suspended")
-_LOOPS = "asyncio."
+_COROUTINES: Final = (CoroutineType, GeneratorType)
+_LOOPS: Final = "asyncio."
 """Finalizers that warn, and close what is closed to the world."""
 
 
@@ -28,8 +28,9 @@ def floating(unmarked: list[Any], tasks: set[int], seen: set[int]) -> list[Any]:
     Returns:
         Those that no task leads to.
     """
-    finalizes: dict[type, bool] = {}
-    found = [one for one in unmarked if id(one) not in seen and id(one) not in tasks and _acts(one, finalizes)]
+    acts = _Acts()
+    found = [one for one in unmarked if acts[type(one)] and id(one) not in seen and id(one) not in tasks]
+    found = [one for one in found if type(one) not in _COROUTINES or _is_suspended(one)]
     if not found:
         return found
     there = {id(one): one for one in unmarked}
@@ -37,12 +38,16 @@ def floating(unmarked: list[Any], tasks: set[int], seen: set[int]) -> list[Any]:
     return [one for one in found if id(one) not in held]
 
 
-def _acts(one: Any, finalizes: dict[type, bool]) -> bool:
-    kind = type(one)
-    found = finalizes.get(kind)
-    if found is None:
-        found = finalizes[kind] = _has_finalizer(kind)
-    return found or any(getattr(one, name, False) for name in _SUSPENDED if kind.__module__ == "builtins")
+class _Acts(dict[type, bool]):
+    """Types whose objects may do something, remembered."""
+
+    def __missing__(self, kind: type) -> bool:
+        found = self[kind] = issubclass(kind, _COROUTINES) or _has_finalizer(kind)
+        return found
+
+
+def _is_suspended(one: Any) -> bool:
+    return any(getattr(one, name, False) for name in ("cr_suspended", "gi_suspended"))
 
 
 def _has_finalizer(kind: type) -> bool:

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 TESTS = """
 import asyncio
+import socket
 import threading
 
 import pytest
@@ -64,6 +65,11 @@ def test_forgets_an_exception(loop):
         await asyncio.sleep(0.01)
     loop.run_until_complete(starts())
     loop.close()
+
+@pytest.mark.no_leaks(settle=0.0)
+def test_fails_with_a_socket_that_its_traceback_keeps():
+    kept_by_the_frame = socket.socket()
+    raise ValueError
 
 @pytest.mark.no_leaks
 def test_is_clean():

@@ -6,11 +6,12 @@ Acceptance tests 1 (recall and precision by row), 3 (decoys) and 4 (the release 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from runtime.host import kernel
-from runtime.profile.leak_check import stranded
+from runtime.profile.leak_check import stranded, survey
 from runtime.profile.leak_check.grading import LEAK, SUSPECT
 from runtime.profile.leak_check.machine import ProcessThings, known_things
 from runtime.profile.leak_check.survey import Investigation, ProvedTask
@@ -191,3 +192,24 @@ def test_signatures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_seeds_are_for_every_row() -> None:
     assert {row.kind for row in SEEDS} == set(NAMES)
+
+
+def test_what_grew_is_said_before_a_proof_that_may_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asked:
+        """As much of a request as is needed."""
+
+        process, options, seconds, threads = HERE, {"prove": True}, 0.0, True
+        put_before: ClassVar[list[bytes]] = []
+
+        def put(self, content: bytes) -> None:
+            self.put_before.append(content)
+
+        def over(self) -> bool:
+            return True
+
+    before: list[int] = []
+    monkeypatch.setattr(Investigation, "prove", lambda _: before.append(len(Asked.put_before)))
+    asked: Any = Asked()
+    assert b"did not end in time" not in survey.answer(asked)
+    assert before == [1]
+    assert b"did not end in time" in Asked.put_before[0]

@@ -281,13 +281,13 @@ def test_a_folder_that_takes_no_answers_is_said(page: Page, state_dir: Path) -> 
 
 def test_a_damaged_answer_and_a_folder_that_is_gone_harm_no_other_answer(state_dir: Path) -> None:
     folder = state_dir / "answers"
-    assert control._collect(folder, [], []) == ([], [], [])
+    assert control._collect(folder, []) == ([], [], [])
     folder.mkdir(parents=True)
     (folder / "1-1.0").write_bytes(b'[1,1,"wor')
     (folder / "2-2.0").symlink_to(folder / "nowhere")
     (folder / "3-3.-1").write_bytes(b'[3,3,"worker",1,""]\n{}')
     (folder / "4-4.0").write_bytes(b'[4,4,"worker",1,""]\nsaid')
-    assert control._collect(folder, [], []) == ([(Process(4, 4, "worker", 1, ""), b"said")], [], [])
+    assert control._collect(folder, []) == ([(Process(4, 4, "worker", 1, ""), b"said")], [], [])
 
 
 def test_who_finds_no_room_waits_for_it(page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,3 +319,36 @@ def test_stacks_are_not_asked_of_a_number_that_is_another_file_by_now(page: Page
         (row,) = page.processes()
         assert control.hung_stacks(row) is None
     assert file.read_text() == "of a user"
+
+
+def test_who_ends_before_it_answers_is_said(page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    presence, child = HERE.begin(page, "face"), Child(page, hang_here)
+    monkeypatch.setattr(control, "_ring", lambda *_: child.end())
+    try:
+        answers = ask(state_dir, "count", timeout=60)
+    finally:
+        HERE.end(presence)
+    assert [process.role for process, _ in answers.rows] == ["face"]
+    assert [(process.pid, why) for process, why in answers.failed] == [(child.pid, "it ended before it answered")]
+
+
+def test_a_capture_goes_on_when_all_that_are_recorded_have_ended(
+    page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after the engine was killed: soon there is another one, with workers of its own."""
+    presence, child, born = HERE.begin(page, "face"), Child(page, hang_here), list[Child]()
+    monkeypatch.setattr(control, "_ring", lambda *_: child.end())
+
+    def stop() -> bool:
+        if born:
+            return True
+        born.append(Child(page, spin_here, threads=False))
+        return False
+
+    try:
+        answers = ask(state_dir, "count", seconds=60, timeout=60, stop=stop)
+    finally:
+        HERE.end(presence)
+        for one in born:
+            one.end()
+    assert [process.pid for process, _ in answers.rows if process.role == "worker"] == [one.pid for one in born]
