@@ -143,6 +143,7 @@ class ObjectPool:
         with host.guard():
             loan.grant = waiter.grant
             self.book.leave(waiter, now_ns := monotonic_ns(), timeout=not waiter.told)
+        _refuse_ended(loan)
         if loan.grant is None:
             what = "the worker ends" if waiter.told else f"nothing came free in {(now_ns - since_ns) / 1e9:.3g} s"
             raise PoolTimeout(f"{at_most}: {what}")
@@ -152,7 +153,9 @@ class ObjectPool:
         check = self.pool.settings.check
         while loan.grant is not None and not loan.grant.make:
             loan.made = self.things[loan.grant.no]
-            if check is None or await self._says_yes(host, "check", check, loan.made.value):
+            fit = check is None or await self._says_yes(host, "check", check, loan.made.value)
+            _refuse_ended(loan)
+            if fit:
                 break
             with host.guard():
                 loan.grant, loan.made = self.book.replace(loan.grant.no, UNHEALTHY), None
@@ -161,9 +164,13 @@ class ObjectPool:
         if loan.grant is not None and loan.grant.make:
             loan.made = await make_thing(self.pool, host)
             with host.guard():
-                self.things[loan.grant.no] = loan.made
-                self.book.made(loan.grant.no, monotonic_ns())
-                loan.grant = loan.grant._replace(make=False)
+                if not loan.done:
+                    self.things[loan.grant.no] = loan.made
+                    self.book.made(loan.grant.no, monotonic_ns())
+                    loan.grant = loan.grant._replace(make=False)
+            if loan.done:
+                await host.later(self._close(host, [loan.made]))
+            _refuse_ended(loan)
         loan.token = LEDGER.track(CHECKOUT, Named(loan, self.pool.name), owner=loan.owner, code=loan.code)
 
     async def give(self, host: PoolHost, loan: Loan, *, interrupted: bool = False) -> None:
@@ -174,8 +181,8 @@ class ObjectPool:
         reason = INTERRUPTED
         try:
             reset = self.pool.settings.reset
-            if interrupted or loan.made is None or loan.pid != os.getpid():
-                return
+            if interrupted or loan.made is None or not loan.token or loan.pid != os.getpid():
+                return  # without a token it is being checked, by a task that the attempt left behind
             fit = reset is None or await self._says_yes(host, "reset", reset, loan.made.value)
             reason = "" if fit else NOT_RESET
         finally:
@@ -204,6 +211,8 @@ class ObjectPool:
         if grant is None and loan.waiter is not None:  # stopped while it waited, at whichever moment
             self.book.leave(loan.waiter, now_ns)
             grant = loan.waiter.grant
+            if grant is None:
+                loan.waiter(None)  # a task or thread that its attempt left behind
         if grant is None:
             return
         if grant.make:
@@ -257,6 +266,12 @@ class ObjectPool:
         """A pool goes on without the thing; what it said is the program's to see."""
         sys.stderr.write(f"mainspring: {what} of pool {self.pool.name!r} failed\n")
         traceback.print_exc()
+
+
+def _refuse_ended(loan: Loan) -> None:
+    """What an attempt left running gets nothing when the attempt has ended. Raises PoolTimeout."""
+    if loan.done:
+        raise PoolTimeout(f"pool {loan.pool.pool.name!r}: the attempt that asked has ended")
 
 
 class Lender:

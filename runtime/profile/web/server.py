@@ -45,6 +45,8 @@ IDLE_S: Final = 30.0
 """A caller that says nothing for so long is let go."""
 CALLERS_MAX: Final = 64
 """At once; whoever comes then is let go, so that no number of callers takes threads and descriptors without end."""
+PIDS_MAX: Final = 50
+"""That one question may name."""
 _REST_S: Final = 0.05
 """After a caller could not be let in, as without a descriptor to spare."""
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -99,9 +101,12 @@ class WebRequest:
         """Processes that are wanted, `proc=12,13`; None: all. Raises WebRefusal."""
         text = self._query.get("proc", "")
         try:
-            return frozenset(map(int, text.split(","))) if text else None
+            found = frozenset(map(int, text.split(","))) if text else None
         except ValueError:
             raise WebRefusal(400, f"proc must be process ids with commas between, not {text!r}") from None
+        if found and (len(found) > PIDS_MAX or max(map(abs, found)) >= 1 << 31):
+            raise WebRefusal(400, f"proc must be at most {PIDS_MAX} process ids")
+        return found
 
     @contextmanager
     def alone(self, seconds: float = 0.0) -> Iterator[None]:

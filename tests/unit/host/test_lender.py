@@ -153,3 +153,37 @@ def test_another_thread_or_task_of_the_attempt_is_waited_for() -> None:
         await lender.end(host, held, interrupted=False)
 
     on_loop(test)
+
+
+def test_what_an_attempt_left_running_gets_nothing_when_it_has_ended() -> None:
+    """Neither who waits, nor who makes one, which is closed, nor who checks one."""
+
+    async def test(lender: Lender, host: OnLoop) -> None:
+        closed: list[object] = []
+        go_on = asyncio.Event()
+
+        async def make() -> object:
+            await go_on.wait()
+            return object()
+
+        async def check(_: object) -> None:
+            await go_on.wait()
+
+        pool = ObjectPool(pool_of(make, max_size=1, check=check, close=closed.append), 1)
+        for rounds in range(2):
+            held: list[Loan] = []
+            lends = [asyncio.create_task(pool.lend(host, held, "test", taker=taker)) for taker in (1, 2)]
+            for _ in range(3):
+                await asyncio.sleep(0)
+            await lender.end(host, held, interrupted=False)
+            go_on.set()
+            ended = await asyncio.gather(*lends, return_exceptions=True)
+            assert [type(end) for end in ended] == [PoolTimeout, PoolTimeout]
+            await asyncio.gather(*host.closing)
+            assert (len(closed), pool.book.size) == (rounds + 1, 0)
+            held = []
+            await pool.lend(host, held, "test")
+            await lender.end(host, held, interrupted=False)
+            go_on.clear()
+
+    on_loop(test)

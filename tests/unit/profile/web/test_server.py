@@ -160,6 +160,11 @@ def test_a_caller_who_cannot_be_let_in_does_not_make_it_spin(
     assert rests == [web_server._REST_S]
 
 
+@pytest.mark.parametrize("proc", [",".join(map(str, range(100))), "9" * 30, "1,x"])
+def test_too_many_processes_are_refused(server: ProfileServer, proc: str) -> None:
+    assert get(server, f"/x?proc={proc}")[0] == 400
+
+
 def test_what_is_no_address_is_answered(server: ProfileServer) -> None:
     assert get(server, "/x", Host="[")[0] == 403
     host, _, port = server.url.removeprefix("http://").rpartition(":")
