@@ -57,6 +57,8 @@ __all__ = ["ANSWERS", "Answers", "Request", "ask", "hung_stacks", "page_of_folde
 
 TIMEOUT_S: Final = 5.0
 """Beyond what a request takes by itself: a busy machine may leave a process without a core for that long."""
+_BRIEF: Final = frozenset({"checkpointer", "trimmer"})
+"""Roles of those that come and go: nobody misses them."""
 _LOOK_S: Final = 0.001
 _LOOK_MOST_S: Final = 0.02
 _HANG_S: Final = 1.0
@@ -221,7 +223,7 @@ def _wait(
     while True:
         waited: list[ProcessRow] = []
         there = page.processes()
-        ended = list(all_asked.keys() - {found.process for found in there})
+        ended = [one for one in all_asked.keys() - {found.process for found in there} if one.role not in _BRIEF]
         for found in there:
             number, state = found.acks[row.block]
             if only is not None and found.process.pid not in only:

@@ -332,6 +332,19 @@ def test_who_ends_before_it_answers_is_said(page: Page, state_dir: Path, monkeyp
     assert [(process.pid, why) for process, why in answers.failed] == [(child.pid, "it ended before it answered")]
 
 
+def test_nobody_misses_who_comes_and_goes(page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    me = os.getpid()
+    presence = HERE.begin(page, "face")
+    trimmer = page.take_slot(Process(me, kernel.start_time(me), "trimmer"))
+    assert trimmer is not None
+    monkeypatch.setattr(control, "_ring", lambda *_: trimmer.release())
+    try:
+        answers = ask(state_dir, "count", seconds=60, timeout=60)
+    finally:
+        HERE.end(presence)
+    assert ([process.role for process, _ in answers.rows], answers.failed) == (["face"], [])
+
+
 def test_a_capture_goes_on_when_all_that_are_recorded_have_ended(
     page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
