@@ -32,7 +32,6 @@ from runtime.profile.model import Process
 from runtime.profile.presence.here import (
     AGAIN_MOST_S,
     AGAIN_S,
-    ANSWERS,
     C_SIGNAL,
     FOLDER,
     HERE,
@@ -53,7 +52,7 @@ from runtime.profile.presence.page import (
 )
 from runtime.storage.folder import StateFolder
 
-__all__ = ["ANSWERS", "Answers", "Request", "ask", "hung_stacks", "page_of_folder", "send"]
+__all__ = ["Answers", "Request", "ask", "hung_stacks", "page_of_folder", "send"]
 
 TIMEOUT_S: Final = 5.0
 """Beyond what a request takes by itself: a busy machine may leave a process without a core for that long."""
@@ -116,7 +115,7 @@ def ask(
 
     Args:
         state_dir: The folder.
-        what: A name of `ANSWERS`.
+        what: A name of `answers.ANSWERS`.
         seconds: How long they shall look, for what takes time.
         timeout: Seconds to wait beyond that.
         only: Pids of those that are asked; None: all.

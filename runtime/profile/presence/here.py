@@ -11,8 +11,8 @@ The program itself is the user's: no handler in Python is installed there, whate
 the signal, tells the face over their socket (`relayed`), and the thread that reads it, or its event loop, sees to an
 answer.
 
-What is asked: `ANSWERS`, by name. The answer is a file in the folder of the request, put in place whole and as often as
-there is something new; then the slot says that it is done. A process that is born meanwhile looks when it begins.
+What is asked: `answers.ANSWERS`, by name. The answer is a file in the folder of the request, put in place whole and as
+often as there is something new; then the slot says that it is done. Who is born meanwhile looks when it begins.
 
 States of a request here: new -> SEEN -> DONE or FAILED.
 
@@ -35,8 +35,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
-from importlib import import_module
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Final
 
@@ -49,6 +48,7 @@ from runtime.profile.ledger.gauges import gauge_process
 from runtime.profile.ledger.kinds import DESCRIPTOR
 from runtime.profile.ledger.sites import Places, places_of
 from runtime.profile.model import Process, dumped
+from runtime.profile.presence import answers
 from runtime.profile.presence.page import (
     DONE,
     FAILED,
@@ -62,32 +62,11 @@ from runtime.profile.presence.page import (
     RequestRow,
 )
 from runtime.profile.sampling.self_cost import SELF_COST
-from runtime.profile.sampling.turns import TURNS
 
 SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGURG
 """Asks for a look at the page. Real-time signals are nobody's; where there are none, one that is ignored by default."""
 C_SIGNAL: Final[int] = signal.SIGRTMIN + 12 if hasattr(signal, "SIGRTMIN") else getattr(signal, "SIGINFO", 0)
 """Asks the C handler for the stacks."""
-ANSWERS: Final = {
-    "count": "runtime.profile.presence.counting:answer",
-    "dump": "runtime.profile.captures.snapshot:answer",
-    "cpu": "runtime.profile.sampling.sampler:answer_cpu",
-    "await": "runtime.profile.sampling.sampler:answer_await",
-    "flight": "runtime.profile.sampling.sampler:answer_flight",
-    "leaks": "runtime.profile.leak_check.survey:answer",
-    "left": "runtime.profile.leak_check.clean:answer",
-    "prove": "runtime.profile.proof.prove:answer",
-    "held": "runtime.profile.captures.holdings:answer",
-    "tree": "runtime.profile.captures.graph_here:answer",
-    "pools": "runtime.host.lenders:answer",
-    "lag": "runtime.profile.monitor.lag:answer",
-    "memory": "runtime.profile.leak_check.memory:answer",
-    "always": "runtime.profile.sampling.always:answer",
-}
-"""Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
-to say has been put already."""
-LONG: Final = frozenset({"cpu", "await", "leaks", "prove"})
-"""Those that mostly sleep: what they compute is in short turns (see `turns`), the time between is not."""
 STACKS: Final = "mainspring-stacks"
 """Label of the anonymous file into which that handler writes."""
 FOLDER: Final = "profile"
@@ -99,8 +78,6 @@ AGAIN_S: Final = 0.02
 and then at twice the time, up to `AGAIN_MOST_S`."""
 AGAIN_MOST_S: Final = 0.2
 _NEVER: Final = 1 << 63
-Content = bytes | list[bytes]
-"""An answer, whole or in pieces."""
 
 
 class Request:
@@ -140,7 +117,7 @@ class Request:
         """Whether nobody waits for the answer any more."""
         return time.monotonic_ns() >= self.until_ns or self.presence.page.number(self._block) != self.number
 
-    def put(self, content: Content, part: int = 0) -> None:
+    def put(self, content: answers.Content, part: int = 0) -> None:
         """Put an answer in place whole, instead of what was put as the same part before. Raises OSError."""
         pieces = [content] if isinstance(content, bytes) else content
         place = os.path.join(self._folder, f"{self.process.pid}-{self.process.start_time}.{part}")
@@ -376,7 +353,7 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
             return
         request = Request(presence, row, main)
         try:
-            content = answer(request)
+            content = answers.answer(request)
             if content is not None:
                 request.put(content)
                 request.done()
@@ -386,16 +363,6 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
             request.done(failed=True)
         SELF_COST.answers_ns += time.thread_time_ns() - begun_ns
         presence.slot.show_cost(SELF_COST.total_ns())
-
-
-def answer(request: Request) -> Content | None:
-    """What this process has to say. Raises what its answer raises; LookupError where there is none."""
-    module, _, function = ANSWERS[request.what].partition(":")
-    with TURNS.short() if request.threads else nullcontext():
-        made: Callable[[Request], Content | None] = getattr(import_module(module), function)
-        if request.what not in LONG:
-            return made(request)
-    return made(request)
 
 
 # global: of this process, as its signal handlers are

@@ -36,7 +36,8 @@ from runtime.profile.sampling.waits import AWAIT_HZ, HERE_WAITS, WaitLooks
 if TYPE_CHECKING:
     import asyncio
 
-    from runtime.profile.presence.here import Content, Request
+    from runtime.profile.presence.answers import Content
+    from runtime.profile.presence.here import Request
 
 FLUSH_S: Final = 1.0
 MAIN_S: Final = 2.0
