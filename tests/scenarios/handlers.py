@@ -274,7 +274,9 @@ def starve(seconds: float) -> None:
     """Keep the interpreter's lock; no other thread of this process runs meanwhile."""
     import ctypes  # lazy: see the head
 
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPROF})  # usleep does not go on after a tick of the profiler
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
 
 
 async def sleep_async(path: str, word: str) -> None:

@@ -106,12 +106,13 @@ class Request:
         self.presence = presence
         self.main = main
         self.threads, self.late = presence.threads, presence.begun_ns > self.begun_ns
+        self._looks_from_ns = self.begun_ns if self.late else time.monotonic_ns()
         self._block = row.block
         self._folder = os.path.join(presence.page.state_dir, FOLDER, body["folder"])
 
     def left_s(self) -> float:
-        """Seconds of those asked for that are left, so that all end together."""
-        return max(self.begun_ns / 1e9 + self.seconds - time.monotonic(), 0.0)
+        """Seconds of those asked for that are left; of a process that was born meanwhile, until the others end."""
+        return max(self._looks_from_ns / 1e9 + self.seconds - time.monotonic(), 0.0)
 
     def over(self) -> bool:
         """Whether nobody waits for the answer any more."""

@@ -159,7 +159,9 @@ def test_who_is_born_later_looks_only_for_what_is_left(page: Page) -> None:
         assert late.late
         assert 0.0 <= late.left_s() <= 1.0
         before[1].begun_ns = early.begun_ns - 1
-        assert not Request(before[1], row, ()).late
+        early = Request(before[1], row, ())
+        assert not early.late
+        assert early.left_s() > 1.0  # all that it was asked for, from when it heard
     finally:
         for presence in before:
             presence.end()
