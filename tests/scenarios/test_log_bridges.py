@@ -29,6 +29,7 @@ from tests.scenarios.waiting import pause, until
 
 pytestmark = pytest.mark.slow
 
+ROUNDS: Final = int(os.environ.get("CHAOS_ROUNDS", "3"))
 PATIENCE_S: Final = 60.0
 KINDS: Final = ["run.*", "node.succeeded"]
 
@@ -174,7 +175,7 @@ def test_each_event_once_when_the_bridge_is_killed_at_random(state_dir: Path, se
     chance = random.Random(7)
     with host_program("working", state_dir, 40, 0) as host:
         host.read_line()
-        for _ in range(8):
+        for _ in range(ROUNDS):
             with bridge_program(state_dir, server.url, *kind_options()):
                 pause(0.4 + chance.random() * 0.5)
         host.tell("enough")
@@ -191,7 +192,7 @@ def test_each_event_once_when_the_server_is_killed_at_random(state_dir: Path, se
         host.read_line()
         with bridge_program(state_dir, server.url, *kind_options(), "--json") as bridge:
             until(lambda: has(server, 1), "the first event", PATIENCE_S)
-            for _ in range(5):
+            for _ in range(ROUNDS):
                 pause(0.2 + chance.random() * 0.4)
                 server.kill()
                 pause(chance.random() * 0.3)
