@@ -293,7 +293,7 @@ def answer(request: Request) -> bytes:
     begun_s = time.monotonic()
     inquiry.look()
     if request.threads:
-        _look_on(request, inquiry, begun_s, request.left_s())
+        _look_on(request, inquiry, begun_s, request.left_s() if request.late else request.seconds)
         if options.get("prove") and not request.late:  # proofs take turns, and what was just born has leaked nothing
             request.put(_said(request, inquiry, _UNPROVED))
             inquiry.prove()

@@ -198,14 +198,11 @@ def test_what_grew_is_said_before_a_proof_that_may_take_too_long(monkeypatch: py
     class Asked:
         """As much of a request as is needed."""
 
-        process, options, threads, late = HERE, {"prove": True}, True, False
+        process, options, seconds, threads, late = HERE, {"prove": True}, 0.0, True, False
         put_before: ClassVar[list[bytes]] = []
 
         def put(self, content: bytes) -> None:
             self.put_before.append(content)
-
-        def left_s(self) -> float:
-            return 0.0
 
         def over(self) -> bool:
             return True
