@@ -55,6 +55,7 @@ _SLICE_NS: Final = 1_000_000
 _OWN_PREFIX: Final = "mainspring"
 _WORDS_MAX: Final = 120
 _BALANCES: Final = 5
+_WRONG_LOOKS: Final = 3
 
 
 class Seen(NamedTuple):
@@ -102,7 +103,8 @@ class BooksLook:
         self._waits: dict[int, tuple[Frame, ...]] = {}
         self._tasks: dict[int, Any] = {}
         self._first: dict[int, int] = {}
-        self._wrong: dict[str, int] = {}
+        self._wrong: dict[str, tuple[int, int]] = {}
+        """By kind: at how many looks in a row, and by how many."""
         self.notes: list[str] = []
 
     def seen(self) -> Iterator[Seen]:
@@ -250,10 +252,14 @@ class BooksLook:
     # --- books ----------------------------------------------------------------------------------------------------
 
     def _balance(self) -> Iterator[Seen]:
-        """Row 22. What happens between two counts of one look is no fault, so only what is wrong twice is said."""
-        before, self._wrong = self._wrong, _balance()
-        for kind, off in self._wrong.items():
-            if kind in before:
+        """Row 22. What happens between two counts of one look is no fault, and under load there is some at many:
+        so only what is wrong in the same direction at several looks in a row is said."""
+        before, self._wrong = self._wrong, {}
+        for kind, off in _balance().items():
+            looks, last = before.get(kind, (0, off))
+            looks = looks + 1 if (last > 0) == (off > 0) else 1
+            self._wrong[kind] = looks, off
+            if looks >= _WRONG_LOOKS:
                 words = "releases of what was never entered, or twice" if kind == "?" else "entries too many or too few"
                 place = LEDGER.strange_place if kind == "?" else None
                 site = (Frame(f"books of {kind}"),) if place is None else (frame_at(*place),)
