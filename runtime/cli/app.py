@@ -15,7 +15,7 @@ from typing import Any, Final
 from actors.protocol import limits
 from actors.protocol.errors import MainspringError
 from runtime.cli.bridge_options import add_bridge
-from runtime.cli.console import Console
+from runtime.cli.console import Console, carried_out
 from runtime.cli.exits import NAME, Exit, bug_lines, error_lines, exit_code
 from runtime.cli.history_options import add_history
 from runtime.cli.intermixed import IntermixedParser
@@ -52,18 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    console = Console.standard()
-    try:
-        code = _run(sys.argv[1:] if argv is None else argv, console)
-    except KeyboardInterrupt:  # outside of a run, or a second one: nothing is open any more
-        console.note(f"{NAME}: interrupted")
-        code = Exit.INTERRUPTED
-    finally:
-        console.close()
-    if console.lost and code == Exit.OK:
-        console.note(f"{NAME}: it is done, but what it printed could not be written: {console.lost}")
-        code = Exit.ENVIRONMENT
-    return code
+    words = sys.argv[1:] if argv is None else argv
+    return carried_out(
+        NAME, lambda console: _run(words, console), interrupted=Exit.INTERRUPTED, environment=Exit.ENVIRONMENT
+    )
 
 
 def _run(argv: Sequence[str], console: Console) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TextIO
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -141,3 +141,29 @@ def _is_terminal(stream: TextIO) -> bool:
         return stream.isatty()
     except ValueError:
         return False
+
+
+def carried_out(name: str, run: Callable[[Console], int], *, interrupted: int, environment: int) -> int:
+    """The exit code of a command: what all command lines do around one.
+
+    Args:
+        name: Of the program.
+        run: The command, with the console to write to; returns its code.
+        interrupted: The code for Ctrl-C.
+        environment: The code where all was done but what was printed is lost.
+
+    Returns:
+        The exit code.
+    """
+    console = Console.standard()
+    try:
+        code = run(console)
+    except KeyboardInterrupt:
+        console.note(f"{name}: interrupted")
+        code = interrupted
+    finally:
+        console.close()
+    if console.lost and code == 0:
+        console.note(f"{name}: it is done, but what it printed could not be written: {console.lost}")
+        code = environment
+    return code

@@ -15,7 +15,6 @@ Concurrency: any thread; blocks for as long as it takes.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection, Iterable
 from importlib import import_module
@@ -282,8 +281,3 @@ def _check(name: str, value: float, most: float, least: float = 0.0) -> None:
     if not (value > 0 and least <= value <= most):
         bounds = f"{least:g} to {most:g}" if least else f"above 0 and at most {most:g}"
         raise CallerError(f"{name} must be {bounds}, not {value!r}")
-
-
-def folder_of(where: Any) -> str:
-    """The state folder that is meant, as an absolute path."""
-    return os.path.abspath(state_dir_of(where))

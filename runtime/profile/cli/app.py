@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from actors.protocol.errors import MainspringError
-from runtime.cli.console import Console
+from runtime.cli.console import Console, carried_out
 from runtime.cli.exits import bug_lines
 from runtime.profile.cli.watching import add_watch_options
 
@@ -66,18 +66,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    console = Console.standard()
-    try:
-        code = _run(sys.argv[1:] if argv is None else argv, console)
-    except KeyboardInterrupt:
-        console.note(f"{NAME}: interrupted")
-        code = ProfileExit.INTERRUPTED
-    finally:
-        console.close()
-    if console.lost and code == ProfileExit.OK:
-        console.note(f"{NAME}: it is done, but what it printed could not be written: {console.lost}")
-        code = ProfileExit.ENVIRONMENT
-    return code
+    words = sys.argv[1:] if argv is None else argv
+    return carried_out(
+        NAME,
+        lambda console: _run(words, console),
+        interrupted=ProfileExit.INTERRUPTED,
+        environment=ProfileExit.ENVIRONMENT,
+    )
 
 
 def _run(argv: Sequence[str], console: Console) -> int:
