@@ -29,6 +29,27 @@ def sleeps(source: Source) -> list[str]:
     return found
 
 
+def racy_looks(source: Source) -> list[str]:
+    """Lists of all processes whose members are asked one by one: one that ends meanwhile raises. `process_iter` with
+    the names of what is wanted leaves those out; a pid needs no asking."""
+    found = []
+    for node in ast.walk(source.tree):
+        for part in node.generators if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp) else [node]:
+            if not isinstance(part, ast.For | ast.comprehension) or not _lists_all(part.iter):
+                continue
+            asked = {ast.unparse(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
+            name = ast.unparse(part.target)
+            if racy := sorted(call for call in asked if call.startswith(f"{name}.") and not call.endswith(".kill")):
+                found.append(
+                    source.at(part.iter, f"{racy[0]}() of a process that may have ended: name it in process_iter")
+                )
+    return found
+
+
+def _lists_all(iterated: ast.expr) -> bool:
+    return isinstance(iterated, ast.Call) and ast.unparse(iterated.func).endswith("process_iter") and not iterated.args
+
+
 def homeless(path: str, product: frozenset[str]) -> bool:
     """Whether a unit test stands for no source: tests/unit/.../test_x.py needs an x.py in a package of that name."""
     parts = PurePosixPath(path).parts
@@ -55,7 +76,23 @@ def test_unit_tests_mirror_their_sources() -> None:
     report([f"{path}: stands for no source" for path in unit_tests() if homeless(path, product)])
 
 
+def test_no_process_is_asked_that_may_have_ended() -> None:
+    report(
+        [
+            line
+            for folder in ("tests", "runtime", "examples")
+            for source in sources(folder)
+            for line in racy_looks(source)
+        ]
+    )
+
+
 def test_planted_offences_are_found() -> None:
+    asked = "[p.name() for p in psutil.process_iter() if p.status() == 1]\n"
+    assert racy_looks(source_of(asked, "tests/planted.py"))
+    assert racy_looks(source_of("for p in psutil.process_iter():\n    print(p.cmdline())\n", "tests/planted.py"))
+    assert not racy_looks(source_of("[p.info for p in psutil.process_iter(['name'])]\n", "tests/planted.py"))
+    assert not racy_looks(source_of("[p.pid for p in psutil.process_iter()]\n", "tests/planted.py"))
     assert sleeps(source_of("import time\ntime.sleep(1)\n", "tests/unit/planted.py"))
     assert not sleeps(source_of("import time\ntime.sleep(1)\n", "tests/scenarios/handlers.py"))
     assert not sleeps(source_of("await_ = asyncio.sleep(0)\n", "tests/unit/planted.py"))

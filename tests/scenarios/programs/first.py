@@ -21,8 +21,9 @@ QUIET_S = 5.0
 
 
 def zombies() -> list[str]:
-    """All zombies of this namespace."""
-    return [p.name() for p in psutil.process_iter() if p.status() == psutil.STATUS_ZOMBIE]
+    """All zombies of this namespace; what ends while it is looked at is none."""
+    found = [process.info for process in psutil.process_iter(["name", "status"])]
+    return [info["name"] for info in found if info["status"] == psutil.STATUS_ZOMBIE]
 
 
 def settled(processes: int) -> list[str]:
