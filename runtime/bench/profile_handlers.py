@@ -10,6 +10,7 @@ import time
 import tracemalloc
 from typing import Any, Final
 
+from runtime.bench.own_core import own_core
 from runtime.bench.paired import abba
 from runtime.profile.ledger.books import Ledger
 from runtime.profile.sampling.always import ALWAYS
@@ -62,21 +63,28 @@ class ParkedTasks:
 PARKED: Final = ParkedTasks()
 
 
-def probe(duration_ns: int) -> list[int]:
-    """Keep looking at the clocks for so long; the longest pauses, as `Pauses` says."""
-    pauses, until_ns = Pauses(), time.monotonic_ns() + duration_ns
-    while time.monotonic_ns() < until_ns:
-        pauses.step()
-    return pauses.longest()
+def probe(duration_ns: int, others: list[int]) -> list[int]:
+    """Keep looking at the clocks for so long, on a core of its own; the longest pauses, as `Pauses` says.
+
+    Args:
+        duration_ns: How long.
+        others: Pids of all that share the other cores.
+    """
+    with own_core(others):
+        pauses, until_ns = Pauses(), time.monotonic_ns() + duration_ns
+        while time.monotonic_ns() < until_ns:
+            pauses.step()
+        return pauses.longest()
 
 
-async def probe_async(duration_ns: int) -> list[int]:
+async def probe_async(duration_ns: int, others: list[int]) -> list[int]:
     """The same in a loop, which has its turn after each look."""
-    pauses, until_ns = Pauses(), time.monotonic_ns() + duration_ns
-    while time.monotonic_ns() < until_ns:
-        await asyncio.sleep(0)
-        pauses.step()
-    return pauses.longest()
+    with own_core(others):
+        pauses, until_ns = Pauses(), time.monotonic_ns() + duration_ns
+        while time.monotonic_ns() < until_ns:
+            await asyncio.sleep(0)
+            pauses.step()
+        return pauses.longest()
 
 
 def paired_work(pairs: int, windows_ns: int, capture_hz: float) -> list[list[float]]:
@@ -167,7 +175,7 @@ class Pauses:
             self._delay_ns, self._noted_ns = delay_ns, at_ns
         elif at_ns - self._noted_ns > NOTED_NS:  # what is counted before a gap is not part of it
             self._delay_ns, self._noted_ns = self._delayed_ns(), at_ns
-        self._at_ns = time.monotonic_ns()
+        self._at_ns = at_ns  # reading lets others have the interpreter: what that takes is part of the next gap
 
     def longest(self) -> list[int]:
         """By the wall clock, and without waiting for a core."""

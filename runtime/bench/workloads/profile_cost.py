@@ -11,7 +11,8 @@ How much CPU time a short task takes differs by a tenth from window to window on
 sharper look at the same, too: what a worker that computes gets done in its CPU time, with all of it on and off.
 
 Pauses: a probe in a worker of each mode looks at the clocks all the time, while captures run and everything that can be
-asked is asked, with 10,000 tasks in the loop; see `profile_handlers.Pauses`. And a proof in a heap of a million
+asked is asked, with 10,000 tasks in the loop; see `profile_handlers.Pauses`. It has a core of its own (`own_core`), and
+what is asked first is among it, with the imports that it takes (some milliseconds more where Python keeps no bytecode). And a proof in a heap of a million
 objects, an entry of the books, and the memory that the rings have after all that.
 
 A limit that is missed beyond doubt is said, and the command ends with 1.
@@ -303,8 +304,10 @@ def pauses(load: BusyRuntime, sizes: CostSizes) -> tuple[LongestPauses, LongestP
 
 
 def _probed(load: BusyRuntime, sizes: CostSizes, meanwhile: Callable[[], None]) -> LongestPauses:
-    def probed(submitter: Submitter, fn: Callable[[int], Any]) -> list[int]:
-        handle = submitter.submit(fn, int(sizes.probe_s * 1e9))
+    everyone = [os.getpid(), *(row["pid"] for row in load.runtime.processes())]
+
+    def probed(submitter: Submitter, fn: Callable[[int, list[int]], Any]) -> list[int]:
+        handle = submitter.submit(fn, int(sizes.probe_s * 1e9), everyone)
         session.await_running([handle])
         meanwhile()
         found: list[int] = handle.result(SECONDS_MAX)
