@@ -66,8 +66,9 @@ docs: $(VENV)/test.stamp
 sim: $(VENV)/test.stamp
 	@SIM_SEEDS=$(SEEDS) $(PYTEST) tests/sim $(ARGS)
 
+# One test may take half an hour: only after an hour it hangs.
 soak chaos: $(VENV)/test.stamp
-	@$(PYTEST) tests -m $@ $(ARGS)
+	@$(PYTEST) tests -m $@ -o faulthandler_timeout=3600 $(ARGS)
 
 bench: $(VENV)/run.stamp
 	@$(BIN)/python -m runtime.bench $(ARGS)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any, Final
 
 from runtime.bench.own_core import own_core
@@ -16,7 +18,7 @@ from runtime.profile.ledger.books import Ledger
 from runtime.profile.sampling.always import ALWAYS
 from runtime.profile.sampling.always_on import always_on
 from runtime.profile.sampling.sampler import CpuSampler
-from runtime.profile.sampling.ticks import TICKS
+from runtime.profile.sampling.ticks import HZ, TICKS
 
 DEPTH: Final = 20
 NOTED_NS: Final = 1_000_000
@@ -87,32 +89,54 @@ async def probe_async(duration_ns: int, others: list[int]) -> list[int]:
         return pauses.longest()
 
 
-def paired_work(pairs: int, windows_ns: int, capture_hz: float) -> list[list[float]]:
+def paired_work(pairs: int, window_ns: int, capture_hz: float) -> list[list[float]]:
     """What a unit of work costs on this worker's main thread, without the profiler and with it, in turns.
 
     Args:
         pairs: How many.
-        windows_ns: CPU time of a window.
-        capture_hz: 0: with what is always on; else with a capture of this rate, its answer included.
+        window_ns: CPU time of a window.
+        capture_hz: 0: with what is always on; else with the ticks of a capture of this rate, and after each second of
+            them all of it is put into words, as an answer is.
 
     Returns:
         CPU time of a unit of work, off and on, of each pair.
     """
-    return [list(pair) for pair in abba(pairs, lambda on: _window(windows_ns, on, capture_hz))]
+    if not capture_hz:
+        return [list(pair) for pair in abba(pairs, lambda on: _window(window_ns, ALWAYS if on else None))]
+    sampler, numbers = CpuSampler(capture_hz).start(), itertools.count(1)
+    TICKS.stop(sampler)
+    put_each = max(1, 1_000_000_000 // window_ns)
+
+    def window(on: bool) -> float:
+        if not on:
+            return _window(window_ns, None)
+        puts = next(numbers) % put_each == 0
+        return _window(window_ns, sampler, capture_hz, (lambda: sampler.so_far().to_json()) if puts else None)
+
+    try:
+        return [list(pair) for pair in abba(pairs, window)]
+    finally:
+        sampler.stop()
 
 
-def _window(window_ns: int, on: bool, capture_hz: float) -> float:
-    TICKS.start(ALWAYS) if on and not capture_hz else TICKS.stop(ALWAYS)
+def _window(window_ns: int, who: object, hz: float = HZ, last: Callable[[], object] | None = None) -> float:
+    """CPU time of a unit of work, with ticks for somebody or without, and with this as the last of it."""
+    if who is None:
+        TICKS.stop(ALWAYS)
+    else:
+        TICKS.start(who, hz)
     clock, units = time.thread_time_ns, 0
     begun_ns = clock()
-    sampler = CpuSampler(capture_hz).start() if on and capture_hz else None
     while clock() - begun_ns < window_ns:
         deep(DEPTH)
         units += 1
-    if sampler is not None:
-        sampler.stop().to_json()
+    if last is not None:
+        last()
     used_ns = clock() - begun_ns
-    TICKS.start(ALWAYS)
+    if who is None:
+        TICKS.start(ALWAYS)
+    elif who is not ALWAYS:
+        TICKS.stop(who)
     return used_ns / units
 
 

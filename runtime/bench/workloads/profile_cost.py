@@ -12,8 +12,8 @@ sharper look at the same, too: what a worker that computes gets done in its CPU 
 
 Pauses: a probe in a worker of each mode looks at the clocks all the time, while captures run and everything that can be
 asked is asked, with 10,000 tasks in the loop; see `profile_handlers.Pauses`. It has a core of its own (`own_core`), and
-what is asked first is among it, with the imports that it takes (some milliseconds more where Python keeps no bytecode). And a proof in a heap of a million
-objects, an entry of the books, and the memory that the rings have after all that.
+what is asked first is among it, with the imports that it takes (some milliseconds more where Python keeps no bytecode).
+And a proof in a heap of a million objects, an entry of the books, and the memory that the rings have after all that.
 
 A limit that is missed beyond doubt is said, and the command ends with 1.
 """
@@ -215,8 +215,7 @@ class BusyRuntime:
         pairs, ns = sizes.work_pairs, sizes.work_ns
         process = self.runtime.submit(paired_work, pairs, ns, 0.0).result(SECONDS_MAX)
         loop = self.on_loop.submit(paired_work_async, pairs, ns).result(SECONDS_MAX)
-        # a capture puts what it has each second; here each half, so that there are enough pairs
-        captured = self.runtime.submit(paired_work, sizes.pairs, 25 * ns, 99.0).result(SECONDS_MAX)
+        captured = self.runtime.submit(paired_work, pairs, ns, 99.0).result(SECONDS_MAX)
         return PairedWork(process, loop, captured)
 
     def proofs(self, sizes: CostSizes) -> list[float]:
