@@ -178,8 +178,8 @@ def _place(created: str) -> str:
 
 
 def dump_lines(profile: Profile) -> Iterator[str]:
-    """Everything one by one, by process."""
-    samples = sorted(profile.samples, key=lambda one: (_order(one), one.thread == "tasks", one.thread, one.labels))
+    """Everything one by one, by process: threads by name, then tasks, the oldest first."""
+    samples = sorted(profile.samples, key=_order)
     process = None
     for sample in samples:
         if sample.process != process and sample.process is not None:
@@ -199,6 +199,8 @@ def dump_lines(profile: Profile) -> Iterator[str]:
             yield f"    created at {_place(facts['created'])}"
 
 
-def _order(sample: StackSample) -> tuple[str, int, int]:
+def _order(sample: StackSample) -> tuple[Any, ...]:
     process = sample.process
-    return ("", 0, 0) if process is None else (process.role, process.number, process.pid)
+    where = ("", 0, 0) if process is None else (process.role, process.number, process.pid)
+    age_s = float(dict(sample.labels).get("age_s", -1))
+    return where, sample.thread == "tasks", sample.thread, -age_s, sample.labels
