@@ -178,7 +178,7 @@ def flight(
 
     Args:
         where: See the module.
-        seconds: How far back; a minute is kept.
+        seconds: How far back; a minute is kept, by the second, and a second that is cut is whole.
         pids: Only of these processes.
         kind: CPU or AWAIT.
 

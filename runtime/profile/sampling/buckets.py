@@ -17,6 +17,7 @@ Concurrency: one thread adds and closes; any may read what is closed.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from types import CodeType
 from typing import Any, Final
@@ -53,7 +54,11 @@ def cost_of(places: Places) -> int:
 
 
 class Bucket:
-    """A second of ticks. Closed when `ended_ns` is set; times are monotonic."""
+    """A second of ticks. Closed when `ended_ns` is set; times are monotonic.
+
+    It is closed by the first tick after its second, which may come much later where little is computed. So what is in
+    it is of its first second, whenever it ended.
+    """
 
     __slots__ = ("begun_ns", "bytes", "ended_ns", "even_ns", "rows", "ticks")
 
@@ -140,3 +145,8 @@ class Buckets:
         self.ring.clear()
         self.open = Bucket(0)
         self.rows = self.bytes = 0
+
+
+def since(buckets: Iterable[Bucket], since_ns: int) -> list[Bucket]:
+    """Those with something of the time from this monotonic time on: of one that is cut there, all."""
+    return [bucket for bucket in buckets if min(bucket.ended_ns, bucket.begun_ns + BUCKET_NS) > since_ns]

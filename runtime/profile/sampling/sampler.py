@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, Self
 from runtime.host import kernel
 from runtime.profile.model import AWAIT, CPU, Process, Profile
 from runtime.profile.presence.here import HERE
-from runtime.profile.sampling.buckets import RING_S
+from runtime.profile.sampling.buckets import RING_S, since
 from runtime.profile.sampling.pressure import RunQueue
 from runtime.profile.sampling.rendering import Names, profile_of
 from runtime.profile.sampling.ticks import CAPTURE_HZ, HZ_MAX, TICKS
@@ -194,12 +194,12 @@ def flight(seconds: float = RING_S, process: Process | None = None, kind: str = 
     """The last seconds of this process, at most a minute, of what is always on. Empty where it is off.
 
     Args:
-        seconds: How far back.
+        seconds: How far back. What was seen is kept by the second, and one that is cut belongs to it.
         process: This process, as the profile shall name it.
         kind: CPU or AWAIT.
 
     Returns:
-        The profile.
+        The profile; `duration_ns` says how far it does go back.
     """
     now_ns = time.monotonic_ns()
     if kind == AWAIT:
@@ -207,7 +207,7 @@ def flight(seconds: float = RING_S, process: Process | None = None, kind: str = 
     else:
         on_main_thread(TICKS.check)
         ring, hz = TICKS.buckets.closed(0), TICKS.hz
-    buckets = [bucket for bucket in ring if bucket.ended_ns > now_ns - int(seconds * 1e9)]
+    buckets = since(ring, now_ns - int(seconds * 1e9))
     found = profile_of(buckets, process or this_process(), hz)
     found.kind = kind
     if kind == CPU:

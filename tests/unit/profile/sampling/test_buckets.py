@@ -16,6 +16,7 @@ from runtime.profile.sampling.buckets import (
     RING_S,
     ROWS_MAX,
     Buckets,
+    since,
 )
 
 CODES = [(lambda: None).__code__, (lambda: 1).__code__, (lambda: 2).__code__]
@@ -98,6 +99,18 @@ def test_only_what_began_since_then_is_read() -> None:
         made.add((CODES[0],), (0,), (), "t", 1)
         made.close(second * BUCKET_NS)
     assert [bucket.begun_ns for bucket in made.closed(2 * BUCKET_NS)] == [2 * BUCKET_NS]
+
+
+def test_a_second_that_nobody_closed_for_long_is_as_old_as_it_is() -> None:
+    """Where little is computed the next tick, which closes it, comes late: what it found is of its own second."""
+    made = Buckets()
+    made.open.begun_ns = BUCKET_NS
+    for closed_s in (41, 42, 50):
+        made.add((CODES[0],), (0,), (), "t", 1)
+        made.close(closed_s * BUCKET_NS)
+    begun = {back_s: [one.begun_ns // BUCKET_NS for one in since(made.ring, back_s * BUCKET_NS)] for back_s in (0, 30)}
+    assert begun == {0: [1, 41, 42], 30: [41, 42]}
+    assert [one.begun_ns // BUCKET_NS for one in since(made.ring, 42 * BUCKET_NS + 7)] == [42], "that is cut"
 
 
 def test_the_deepest_stacks_take_no_more_memory_than_is_said() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.profile.model import AWAIT, CPU
+from runtime.profile.sampling.buckets import Buckets
 from runtime.profile.sampling.labels import labels
 from runtime.profile.sampling.sampler import AwaitSampler, CpuSampler, SamplerUnavailable, flight
 from runtime.profile.sampling.ticks import TICKS
@@ -46,6 +47,18 @@ def test_the_last_minute_is_there() -> None:
     sampler.stop()
     assert any(sample.stack[-1].name == "burn" for sample, _ in found)
     assert found.duration_ns > 0
+
+
+def test_as_far_back_as_asked_for_and_a_second_more_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns, kept = time.monotonic_ns(), Buckets()
+    for ago_s in (55, 10, 3):
+        kept.open.begun_ns = now_ns - ago_s * 1_000_000_000
+        kept.add((f"{ago_s} s ago",), (-1,), (), "MainThread", 1_000)
+        kept.close(now_ns - 1_000_000_000)
+    monkeypatch.setattr(TICKS, "buckets", kept)
+    found = flight(20)
+    assert {sample.stack[0].name for sample, _ in found} == {"10 s ago", "3 s ago"}
+    assert found.duration_ns >= 10e9
 
 
 def test_a_rate_that_is_held_down_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
