@@ -206,6 +206,7 @@ def leaks(
     prove: bool = True,
     min_grade: str = "info",
     pids: Collection[int] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Any:
     """What is held though nothing can finish or release it, in all processes; see `leak_check.survey`.
 
@@ -215,6 +216,7 @@ def leaks(
         prove: Whether it is searched what nobody can reach any more, in a fork of each process.
         min_grade: "leak", "suspect" or "info": what is less is left out.
         pids: Only of these processes.
+        stop: Asked now and then; when it says True, what was found so far is returned.
 
     Returns:
         A `runtime.profile.leak_check.survey.Report`: findings, the worst first, and notes.
@@ -224,7 +226,7 @@ def leaks(
     """
     more = {} if seconds is None else {"seconds": seconds}
     survey = import_module("runtime.profile.leak_check.survey").survey
-    return survey(state_dir_of(where), prove=prove, min_grade=min_grade, pids=_set(pids), **more)
+    return survey(state_dir_of(where), prove=prove, min_grade=min_grade, pids=_set(pids), stop=stop, **more)
 
 
 # --- answers as one profile -------------------------------------------------------------------------------------------

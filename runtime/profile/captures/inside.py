@@ -211,7 +211,9 @@ class AsyncInside(_Servers):
 
     async def leaks(self, *, seconds: float | None = None, prove: bool = True, min_grade: str = "info") -> Any:
         """What is held though nothing can finish or release it; see `capture.leaks`."""
-        return await asyncio.to_thread(capture.leaks, self.state_dir, seconds=seconds, prove=prove, min_grade=min_grade)
+        return await _stoppable(
+            lambda stop: capture.leaks(self.state_dir, seconds=seconds, prove=prove, min_grade=min_grade, stop=stop)
+        )
 
     async def tree(self) -> Graph:
         """Who waits for whom; see `capture.graph`."""

@@ -9,7 +9,7 @@
 | 4 | `leaks` found a leak |
 | 5 | the environment: nobody has the folder open, a file cannot be written |
 | 70 | a bug of ours |
-| 130 | interrupted with Ctrl-C |
+| 130 | interrupted with Ctrl-C; what there was by then is shown and written |
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """`leaks` and `watch`: what is held though nothing can finish or release it, and what goes beyond its bounds.
 
-Both end with a code that a build can act upon, see `app`.
+Both end with a code that a build can act upon, see `app`. Ctrl-C ends a search early: what was found by then is
+shown, and where that is nothing the exit code is 130 and not that of clean.
 """
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -28,6 +30,7 @@ from runtime.profile.ledger.kinds import NAMES
 from runtime.profile.model import Frame
 
 CODES: Final = {"leak": ProfileExit.LEAK, "suspect": ProfileExit.SUSPECT, "info": ProfileExit.SUSPECT}
+CLEAN: Final = "clean: nothing is held that nobody could release"
 _ORDER: Final = ("leak", "suspect", "info")
 
 
@@ -37,7 +40,12 @@ def show_leaks(arguments: Namespace, console: Console) -> int:
         raise CallerError(f"{arguments.output}: findings are written as .html or .json")
     check_writable(arguments.output)
     state = state_of(arguments, console)
-    report = capture.leaks(state, seconds=arguments.duration, prove=arguments.prove, pids=pids_of(arguments, state))
+    pids, begun_ns = pids_of(arguments, state), time.monotonic_ns()
+    with until_interrupted() as stop:
+        report = capture.leaks(state, seconds=arguments.duration, prove=arguments.prove, pids=pids, stop=stop)
+    if stop():
+        took = duration_text(time.monotonic_ns() - begun_ns)
+        report.notes.append(f"interrupted after {took}: what takes longer to show itself is not among the findings")
     if arguments.output is not None:
         as_page = not arguments.output.name.endswith(".json")
         page = leak_page.page(report.findings, notes=report.notes) if as_page else report_json(report).encode()
@@ -46,9 +54,11 @@ def show_leaks(arguments: Namespace, console: Console) -> int:
     if arguments.json:
         console.say(report_json(report))
     else:
-        console.say(finding_lines(report.findings, arguments.all))
+        none = "nothing was found by then" if stop() else CLEAN
+        console.say(finding_lines(report.findings, arguments.all, none=none))
         note_all(console, report.notes)
-    return exit_code(report.findings, arguments.fail_on)
+    code = exit_code(report.findings, arguments.fail_on)
+    return ProfileExit.INTERRUPTED if stop() and code == ProfileExit.OK else code
 
 
 def exit_code(findings: Sequence[Any], fail_on: str) -> int:
@@ -70,11 +80,11 @@ def report_json(report: Any) -> str:
     return as_json(plain_report(report))
 
 
-def finding_lines(findings: Sequence[Any], every: bool = False) -> Iterator[str]:
-    """Findings as text, the worst first; `every`: also those that are only to be watched."""
+def finding_lines(findings: Sequence[Any], every: bool = False, *, none: str = CLEAN) -> Iterator[str]:
+    """Findings as text, the worst first; `every`: also those that are only to be watched; `none`: if there are none."""
     shown = [one for one in findings if every or str(one.grade) != _ORDER[-1]]
     if not shown:
-        yield "clean: nothing is held that nobody could release"
+        yield none
     for one in shown:
         facts = [f"{one.count:,} × {one.kind}"]
         facts += [f"{one.slope_per_min:+.1f} a minute"] if one.slope_per_min else []

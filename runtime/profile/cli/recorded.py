@@ -1,7 +1,7 @@
 """`cpu`, `await` and `flight`: what takes time, recorded in all processes at once, into one file.
 
-Ctrl-C ends the recording early, and what was recorded by then is kept. Where it went is said on standard error, and
-what it is made of on standard output: the label sets and the functions that weigh most.
+Ctrl-C ends the recording early: what was recorded by then is kept and shown, and the exit code is 130. Where it went is
+said on standard error, and what it is made of on standard output: the label sets and the functions that weigh most.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def record_cpu(arguments: Namespace, console: Console) -> int:
     state = state_of(arguments, console)
     with until_interrupted() as stop:
         found = capture.cpu(state, arguments.duration, hz=arguments.hz, pids=pids_of(arguments, state), stop=stop)
-    return finish(found, arguments, console)
+    return finish(found, arguments, console, interrupted=stop())
 
 
 def record_await(arguments: Namespace, console: Console) -> int:
@@ -41,7 +41,7 @@ def record_await(arguments: Namespace, console: Console) -> int:
     state = state_of(arguments, console)
     with until_interrupted() as stop:
         found = capture.awaits(state, arguments.duration, hz=arguments.hz, pids=pids_of(arguments, state), stop=stop)
-    return finish(found, arguments, console)
+    return finish(found, arguments, console, interrupted=stop())
 
 
 def show_flight(arguments: Namespace, console: Console) -> int:
@@ -52,12 +52,15 @@ def show_flight(arguments: Namespace, console: Console) -> int:
     return finish(found, arguments, console)
 
 
-def finish(profile: Profile, arguments: Namespace, console: Console) -> int:
-    """Write it, and say what is in it."""
+def finish(profile: Profile, arguments: Namespace, console: Console, *, interrupted: bool = False) -> int:
+    """Write it, and say what is in it; `interrupted`: it is of less time than was asked for."""
     save(profile, arguments, console, by=names_of(arguments.by))
     console.say(summary_lines(profile, names_of(arguments.by) or DEFAULT_BY))
     note_all(console, profile.notes)
-    return ProfileExit.OK
+    if not interrupted:
+        return ProfileExit.OK
+    console.note(f"note: interrupted after {duration_text(profile.duration_ns)} of {arguments.duration:g} s")
+    return ProfileExit.INTERRUPTED
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

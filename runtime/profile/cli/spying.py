@@ -53,7 +53,7 @@ def run_py_spy(arguments: Namespace, console: Console) -> int:
     if not found.samples and found.notes:
         console.note(f"note: {note}" for note in found.notes)
         raise ProfileUnavailable("py-spy could not look into any process").hinting("`doctor` says what ptrace permits")
-    return finish(found, arguments, console)
+    return finish(found, arguments, console, interrupted=stop())
 
 
 def processes_of(state: str) -> list[Process]:
@@ -91,13 +91,13 @@ def spy(
     Returns:
         One profile; in the notes who could not be recorded, and why.
     """
-    begun_ns = time.time_ns()
+    begun_ns, begun_s = time.time_ns(), time.monotonic()
     running = {process: _start(program, process, seconds, hz, folder) for process in processes}
     left_s = seconds + _PATIENCE_S
     while any(child.poll() is None for child in running.values()) and left_s > 0 and not stop():
         pass_time(_STEP_S)
         left_s -= _STEP_S
-    merged = Profile(CPU, NANOSECONDS, begun_ns, int(seconds * 1e9), hz)
+    merged = Profile(CPU, NANOSECONDS, begun_ns, int(min(seconds, time.monotonic() - begun_s) * 1e9), hz)
     for process, child in running.items():
         if child.poll() is None:
             child.send_signal(signal.SIGINT)  # it writes what it has

@@ -294,7 +294,8 @@ def answer(request: Request) -> bytes:
     inquiry.look()
     if request.threads:
         _look_on(request, inquiry, begun_s, request.left_s() if request.late else request.seconds)
-        if options.get("prove") and not request.late:  # proofs take turns, and what was just born has leaked nothing
+        # Proofs take turns, and what was just born has leaked nothing.
+        if options.get("prove") and not (request.late or request.over()):
             request.put(_said(request, inquiry, _UNPROVED))
             inquiry.prove()
             inquiry.look()
@@ -316,9 +317,11 @@ def _look_on(request: Request, inquiry: Investigation, begun_s: float, seconds: 
     step_s = max(WINDOW_S, seconds / 32)
     due_s = begun_s + step_s
     while due_s <= begun_s + seconds + 0.001 and not request.over():
-        time.sleep(max(0.0, due_s - time.monotonic()))
-        inquiry.look()
-        due_s += step_s
+        if (left_s := due_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, WINDOW_S))  # who asks may have enough
+        else:
+            inquiry.look()
+            due_s += step_s
 
 
 def survey(
@@ -331,6 +334,7 @@ def survey(
     kinds: Sequence[str] | None = None,
     timeout: float = PROOF_S,
     pids: frozenset[int] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Report:
     """Leaks of all processes of a state folder.
 
@@ -343,6 +347,7 @@ def survey(
         kinds: Of interest; None: all.
         timeout: Seconds to wait for answers beyond `seconds`.
         pids: Of these processes only.
+        stop: Says when what was found by then is enough.
 
     Returns:
         Findings, the worst first, each with its process, and who could not be seen.
@@ -353,7 +358,7 @@ def survey(
     """
     GRADES.index(min_grade)
     options: dict[str, Any] = {"prove": prove, "min_grade": min_grade, "ttl": ttl, "kinds": kinds and list(kinds)}
-    answers = ask(state_dir, "leaks", seconds=seconds, timeout=timeout, only=pids, **options)
+    answers = ask(state_dir, "leaks", seconds=seconds, timeout=timeout, only=pids, stop=stop, **options)
     findings: list[Finding] = []
     notes: list[str] = []
     for process, content in answers.rows:

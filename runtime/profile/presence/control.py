@@ -46,6 +46,7 @@ from runtime.profile.presence.page import (
     HEARS_PYTHON,
     HEARS_RELAY,
     LABEL,
+    SEEN,
     Page,
     ProcessRow,
     RequestRow,
@@ -60,6 +61,8 @@ _BRIEF: Final = frozenset({"checkpointer", "trimmer"})
 """Roles of those that come and go: nobody misses them."""
 _LOOK_S: Final = 0.001
 _LOOK_MOST_S: Final = 0.02
+FINISH_S: Final = 2.0
+"""For the answers of those that record when who asks has enough: they notice within a second."""
 _HANG_S: Final = 1.0
 """For the C handler, which needs no interpreter."""
 _QUIET_LOOKS: Final = 5
@@ -119,7 +122,7 @@ def ask(
         seconds: How long they shall look, for what takes time.
         timeout: Seconds to wait beyond that.
         only: Pids of those that are asked; None: all.
-        stop: Asked at each look; when it says True, what is there by then is the answer.
+        stop: Asked at each look; when it says True, who looks on is told to end, and what he has is the answer.
         options: For whoever answers, as plain JSON data; some 700 bytes in all.
 
     Returns:
@@ -175,6 +178,9 @@ def _ask(
             _ring(page, row, asked)
             least_ns = begun_ns + int(seconds * 1e9)
             silent, ended = _wait(page, row, asked, (least_ns, until_ns), only, stop)
+            if stop is not None and stop():
+                page.end_request(row)
+                _let_finish(page, row, silent)
             broken = [found.process for found in page.processes() if found.acks[row.block] == (row.number, FAILED)]
         finally:
             page.end_request(row)
@@ -247,6 +253,15 @@ def _wait(
                 _ring(page, row, asked)
         time.sleep(look_s)
         look_s = min(look_s * 1.3, _LOOK_MOST_S)
+
+
+def _let_finish(page: Page, row: RequestRow, silent: list[ProcessRow]) -> None:
+    """The request was ended early: wait, not for long, for those that work at it, who say now what they have."""
+    working = {found.process for found in silent if found.acks[row.block] == (row.number, SEEN)}
+    until_s = time.monotonic() + FINISH_S
+    while working and time.monotonic() < until_s:
+        working &= {found.process for found in page.processes() if found.acks[row.block] == (row.number, SEEN)}
+        time.sleep(_LOOK_S)
 
 
 def _collect(

@@ -175,7 +175,7 @@ def leak_report(asked: WebRequest) -> Any:
     if prove:
         asked.rated("a proof")
     with asked.alone():
-        return capture.leaks(asked.state_dir, prove=prove, pids=asked.pids())
+        return capture.leaks(asked.state_dir, prove=prove, pids=asked.pids(), stop=asked.stop)
 
 
 _COUNTED: Final[dict[str, Callable[[WebRequest], Profile]]] = {

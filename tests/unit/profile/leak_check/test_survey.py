@@ -205,7 +205,7 @@ def test_what_grew_is_said_before_a_proof_that_may_take_too_long(monkeypatch: py
             self.put_before.append(content)
 
         def over(self) -> bool:
-            return True
+            return bool(before)
 
     before: list[int] = []
     monkeypatch.setattr(Investigation, "prove", lambda _: before.append(len(Asked.put_before)))
@@ -213,3 +213,5 @@ def test_what_grew_is_said_before_a_proof_that_may_take_too_long(monkeypatch: py
     assert b"did not end in time" not in survey.answer(asked)
     assert before == [1]
     assert b"did not end in time" in Asked.put_before[0]
+    assert b'"findings"' in survey.answer(asked), "who asked went away meanwhile"
+    assert before == [1], "so nothing is proved for him"

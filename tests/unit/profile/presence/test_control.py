@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from select import select
 
 import orjson
 import pytest
@@ -19,7 +20,7 @@ from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
 from runtime.profile.captures.live import dump
 from runtime.profile.model import Process
-from runtime.profile.presence import control
+from runtime.profile.presence import answers, control
 from runtime.profile.presence.control import ask, page_of_folder, send
 from runtime.profile.presence.here import FOLDER, HERE, SIGNAL, Request, _answer
 from runtime.profile.presence.page import REQUESTS, Page, create_page
@@ -345,6 +346,31 @@ def test_nobody_misses_who_comes_and_goes(page: Page, state_dir: Path, monkeypat
     finally:
         HERE.end(presence)
     assert ([process.role for process, _ in answers.rows], answers.failed) == (["face"], [])
+
+
+@pytest.mark.parametrize("what", ["cpu", "leaks"])
+def test_who_has_enough_gets_what_there_is(
+    what: str, page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of the second that is not over."""
+    monkeypatch.setattr(control, "FINISH_S", 30.0)
+    real = answers.answer
+    read_fd, write_fd = os.pipe()
+
+    def answer(request: Request) -> answers.Content | None:
+        os.write(write_fd, b"!")
+        return real(request)
+
+    monkeypatch.setattr(answers, "answer", answer)
+    child = Child(page, spin_here)
+    try:
+        found = ask(state_dir, what, seconds=60, timeout=60, stop=lambda: any(select([read_fd], [], [], 0)), prove=True)
+        assert [process.pid for process, _ in found.rows] == [child.pid]
+        assert found.failed == []
+    finally:
+        child.end()
+        os.close(read_fd)
+        os.close(write_fd)
 
 
 def test_a_capture_goes_on_when_all_that_are_recorded_have_ended(
