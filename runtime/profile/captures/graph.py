@@ -27,11 +27,11 @@ class WaitNode(NamedTuple):
         kind: "thread", "task", "run" or "node".
         title: Its name.
         state: "running", "waiting", "ready".
-        at: Where it is: "function (file:line)".
+        at: Where it is: "function (file:line)"; empty for what is at no place in code, as a run.
         process: Title of its process.
         pid: Its process.
         age_s: Since when it is there; negative: not known.
-        awaits: What it waits for, in words, where that is nothing with an edge.
+        awaits: What it waits for, in words, where edges do not say it, or not all of it.
         labels: Of the running code.
     """
 

@@ -61,7 +61,8 @@ def _held(core: Any, title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
 
 def _run(run: Any, title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
     me, name = f"run:{run.key}", f" ({run.name})" if run.name else ""
-    yield WaitNode(me, "run", f"run {run.key}{name}", "running", f"{counted(run.open, 'node')} open", title, pid)
+    awaits = f"the end of {counted(run.open, 'node')}"
+    yield WaitNode(me, "run", f"run {run.key}{name}", "running", "", title, pid, awaits=awaits)
     called: set[int] = set()
     callers = [node for node in _list(run.rare.calls)[:NODES_MAX] if run.state[node] == PENDING]
     for caller in callers:
