@@ -3,7 +3,8 @@
 The result is a `Profile` of kind LIVE: one sample for each thread and task, weight 1. Besides the labels of the running
 code a sample has labels of its own, which `merged` takes away where only equal stacks are wanted:
 
-    state     thread: running, sleeping, foreign (of a native library: no Python stack); task: running, waiting, ready
+    state     thread: running, sleeping, foreign (of a native library: no Python stack), answering (this very question,
+              within a handler: its stack is what it was at before); task: running, waiting, ready
     task      its name                             created   where: "file:line function"
     age_s     since it was created, in seconds     awaits    what it waits for, the last link of the chain
 
@@ -100,10 +101,13 @@ def _add_threads(profile: Profile, process: Process | None, main: Places, cache:
         nameless += thread is None
         if (thread is None and places[0][0] is Here._have_answered.__code__) or (thread and thread.name == _ANSWERS):
             continue
-        if thread is threading.main_thread():
-            places = main or places
         state = kernels.get(_native_id(thread), ("", ""))[1]
-        labels = _labels((), state=_STATES.get(state, state))
+        state = _STATES.get(state, state)
+        if thread is threading.main_thread() and main:
+            places = main
+            if ident == threading.get_ident():
+                state = "answering"
+        labels = _labels((), state=state)
         profile.add(
             StackSample(cache.frames(places), labels, process, f"{ident:#x}" if thread is None else thread.name), 1
         )

@@ -57,8 +57,9 @@ def test_a_process_that_spins_answers(page: Page, state_dir: Path, threads: bool
         (row,) = page.processes()
         assert row.counts["thread"].live >= 1
         profile = dump(state_dir, patience=60)
-        (stack,) = [sample.stack for sample, _ in profile if sample.thread == "MainThread"]
-        assert "spin_here" in [frame.name for frame in stack]
+        (main,) = [sample for sample, _ in profile if sample.thread == "MainThread"]
+        assert "spin_here" in [frame.name for frame in main.stack]
+        assert (dict(main.labels)["state"] == "answering") == (not threads), "who answers in a handler runs for that"
     finally:
         child.end()
     assert not page.processes()
