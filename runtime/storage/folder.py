@@ -47,7 +47,7 @@ from actors.protocol.errors import (
 )
 from actors.protocol.words import counted
 from runtime.storage.files import ASIDE, DiskFiles, Files, write_whole
-from runtime.storage.new_folder import TO_READ, TO_RESTORE
+from runtime.storage.new_folder import TO_READ, TO_RESTORE, check_place
 from runtime.storage.segment import LogPlace
 from runtime.storage.wal import NO_SPACE
 
@@ -147,7 +147,7 @@ class StateFolder:
         try:
             if "\0" in name:
                 raise StateFolderError("the name of a state folder cannot contain a NUL character")
-            _check_place(name)
+            check_place(name, create=create and owner)
             if create and owner:
                 _make_folders(name, files)
             name = os.path.realpath(name, strict=True)
@@ -231,17 +231,6 @@ def _explain(name: str, error: OSError) -> NoReturn:
     text = _TEXTS.get(error.errno or 0, error.strerror or str(error))
     refused = StateFolderError(f"state folder {name}: {text}")
     raise (refused.hinting(TO_READ) if error.errno == errno.ENOENT else refused) from error
-
-
-def _check_place(name: str) -> None:
-    """Refuse what can never become a folder, with a better word than the system has."""
-    if os.path.islink(name) and not os.path.exists(name):
-        raise StateFolderError(f"state folder {name} is a symbolic link to nothing")
-    above = name
-    while not os.path.lexists(above):
-        above = os.path.dirname(above)
-    if os.path.exists(above) and not os.path.isdir(above):
-        raise StateFolderError(f"state folder {name}: {above} is a file")
 
 
 def _make_folders(name: str, files: Files) -> None:

@@ -12,10 +12,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from actors.protocol.errors import MainspringError
+from actors.protocol.errors import MainspringError, StateFolderError
 
+TO_MOVE: Final = "name a folder; or move what is in its place"
 TO_READ: Final = "name the folder that a Runtime was opened with"
 TO_RESTORE: Final = "restore mainspring.json from a copy of the folder; it is written once, and is not made anew"
+
+
+def check_place(name: str, *, create: bool) -> None:
+    """Refuse what can never become a folder, with a better word than the system has.
+
+    Args:
+        name: The whole path.
+        create: Whether it would be made; else it is only read.
+
+    Raises:
+        StateFolderError: A file is there, or above it, or a link to nothing.
+    """
+    above, text = name, ""
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if os.path.islink(name) and not os.path.exists(name):
+        text = " is a symbolic link to nothing"
+    elif os.path.exists(above) and not os.path.isdir(above):
+        text = f": {above} is a file"
+    if text:
+        raise StateFolderError(f"state folder {name}{text}").hinting(TO_MOVE if create else TO_READ)
 
 
 @contextmanager

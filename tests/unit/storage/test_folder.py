@@ -26,6 +26,7 @@ from actors.protocol.errors import (
 )
 from runtime.storage.files import ASIDE, DiskFiles
 from runtime.storage.folder import IDENTITY_NAME, LOCK_NAME, UNNAMED, StateFolder
+from runtime.storage.new_folder import TO_READ
 
 
 class Refusing(DiskFiles):
@@ -96,8 +97,13 @@ def test_wrong_places_are_refused_with_our_own_error(tmp_path: Path) -> None:
         "loop": "link",
         "x" * 300: "too long",
     }.items():
-        with pytest.raises(StateFolderError, match=text):
+        with pytest.raises(StateFolderError, match=text) as refused:
             StateFolder.open(tmp_path / name)
+        with pytest.raises(StateFolderError, match=text) as unread:
+            StateFolder.open(tmp_path / name, create=False, owner=False)
+        if text in ("is a file", "link to nothing"):
+            hints = (refused.value.hint, unread.value.hint)
+            assert hints == ("name a folder; or move what is in its place", TO_READ), "no permission would help"
 
 
 def test_a_name_with_nul_is_refused() -> None:
