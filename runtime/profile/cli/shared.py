@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from argparse import Namespace
@@ -18,6 +19,11 @@ from runtime.profile.model import Frame
 from runtime.profile.presence.find import state_dir_of
 from runtime.profile.presence.processes import looked
 
+ALIKE_MAX: Final = 3
+"""Notes that are alike."""
+_OF_ONE: Final = re.compile(r".+? \(\d+\): (.*)")
+"""A note on one process: its title, its number, and what is to be said of it."""
+_FIGURE: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]\d+)?")
 SITE_PARTS: Final = 3
 """Of the path of a file, as it is shown."""
 
@@ -64,8 +70,26 @@ def stack_lines(stack: Sequence[Frame], indent: str = "    ") -> Iterator[str]:
 
 
 def note_all(console: Console, notes: Sequence[str]) -> None:
-    """Notes of a profile, to standard error."""
-    console.note(f"note: {note}" for note in notes)
+    """Notes of a profile, to standard error; of what is said of many processes alike only a few."""
+    console.note(f"note: {note}" for note in shortened(notes))
+
+
+def shortened(notes: Sequence[str]) -> Iterator[str]:
+    """Notes, of those that differ in figures and process only the ones with the highest figures; files have all."""
+    groups: dict[str, list[str]] = {}
+    for note in notes:
+        found = _OF_ONE.fullmatch(note)
+        groups.setdefault(_FIGURE.sub("#", found[1]) if found else note, []).append(note)
+    for alike in groups.values():
+        yield from sorted(alike, key=_first_figure, reverse=True)[:ALIKE_MAX]
+        if len(alike) > ALIKE_MAX:
+            yield f"+{len(alike) - ALIKE_MAX} more like these, with lower figures"
+
+
+def _first_figure(note: str) -> float:
+    said = _OF_ONE.fullmatch(note)
+    found = _FIGURE.search(said[1]) if said else None
+    return float(found[0].replace(",", "")) if found else 0.0
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from actors.protocol.errors import CallerError
 from runtime.host import kernel
 from runtime.profile.cli import main
 from runtime.profile.cli.app import ProfileExit
+from runtime.profile.cli.shared import shortened
 from runtime.profile.cli.stacks import check_kind
 from runtime.profile.ledger.books import Count
 from runtime.profile.presence import find
@@ -50,6 +51,19 @@ def test_the_folder_is_named_where_nobody_said_it(
     assert f"state folder: {folder}" in capsys.readouterr().err
     assert main(["ps", folder]) == ProfileExit.OK
     assert "state folder" not in capsys.readouterr().err
+
+
+def test_of_notes_that_are_alike_the_worst_are_shown() -> None:
+    """As of what ticks cost, which each of a hundred workers says of itself."""
+    costs = [f"worker {one} [cpu] (8{one}): ticks took {one * 0.9:.3g} ms, {9 - one}.00% of its CPU time" for one in
+             range(1, 7)]  # fmt: skip
+    late = "worker 1 [cpu] (81): its threads stood ready without a core for 43.3% of the time"
+    unseen = [f"worker {one} [io] (pid 9{one}) could not be seen" for one in range(5)]
+    assert list(shortened([*costs, late, "all is said once", *unseen])) == [
+        *costs[:2:-1], "+3 more like these, with lower figures", late, "all is said once", *unseen,
+    ]  # fmt: skip
+    big = [f"engine ({one}): ticks took {text} ms, 1.00% of its CPU time" for one, text in enumerate(("1.2e+03", "9"))]
+    assert list(shortened(big[::-1])) == big
 
 
 def test_top_ends_with_its_reader(folder: str) -> None:
