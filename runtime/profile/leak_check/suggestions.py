@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+
+from runtime.profile.leak_check.grading import place
+from runtime.profile.ledger.books import LEDGER
+from runtime.profile.model import Frame
 
 SUGGESTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -32,3 +36,23 @@ SUGGESTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "ledger": "a fault of whoever counts there, not of your program: please report it",
     }
 )
+
+
+def suggestion(kind: str) -> str:
+    """What is said of a kind here, and what was registered as that which releases one of it. Nobody calls it."""
+    said = SUGGESTIONS.get(kind, "")
+    try:
+        reap = LEDGER.book(kind).reap
+    except KeyError:
+        reap = None
+    return said if reap is None else "; or ".join(filter(None, (said, f"release it with {_named(reap)}")))
+
+
+def _named(reap: Any) -> str:
+    """A function, or whatever can be called, with its place where it has one."""
+    inner = getattr(reap, "func", reap)  # of a partial
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    module = getattr(inner, "__module__", "")
+    code = getattr(inner, "__code__", None)
+    file, line = ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
+    return place(Frame(f"{module}.{name}" if module else name, file, line))

@@ -37,7 +37,7 @@ from runtime.profile.leak_check.grading import (
     order,
 )
 from runtime.profile.leak_check.machine import ProcessThings
-from runtime.profile.leak_check.suggestions import SUGGESTIONS
+from runtime.profile.leak_check.suggestions import suggestion
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.kinds import BOOKS, TASK
 from runtime.profile.model import Frame, Labels, Process, dumped
@@ -256,7 +256,7 @@ def finding_of(
     return Finding(
         grade, signature.kind, len(seen), round(facts.slope.value * 60, 3), round(age_ns / 1e9, 3), signature.id,
         signature.site, signature.wait, tuple(sorted(common)), owner, why, exemplars,
-        SUGGESTIONS.get(signature.kind, ""), proved, tuple(tenants.most_common(_TENANTS)),
+        suggestion(signature.kind), proved, tuple(tenants.most_common(_TENANTS)),
         time.time_ns() - age_ns if since_ns else 0, build(), process,
     )  # fmt: skip
 

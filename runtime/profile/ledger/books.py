@@ -169,7 +169,7 @@ class Ledger:
             name: Its name.
             ttl: Seconds after which one of it is old.
             prove: Says of an entry why nothing can release it any more; None or "" where it cannot say that.
-            reap: Releases what an entry stands for.
+            reap: Releases what an entry stands for. It is never called, but named as what may be done about a leak.
             budget: So many in one process are worth a look.
 
         Returns:

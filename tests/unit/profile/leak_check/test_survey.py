@@ -5,6 +5,7 @@ Acceptance tests 1 (recall and precision by row), 3 (decoys) and 4 (the release 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,8 +15,9 @@ from runtime.host import kernel
 from runtime.profile.leak_check import stranded, survey
 from runtime.profile.leak_check.grading import LEAK, SUSPECT
 from runtime.profile.leak_check.machine import ProcessThings, known_things
+from runtime.profile.leak_check.suggestions import SUGGESTIONS
 from runtime.profile.leak_check.survey import Investigation, ProvedTask
-from runtime.profile.ledger.books import KIND_BITS, LEDGER
+from runtime.profile.ledger.books import KIND_BITS, LEDGER, LedgerEntry
 from runtime.profile.ledger.kinds import NAMES
 from runtime.profile.ledger.pins import Stranded
 from runtime.profile.model import Process
@@ -175,6 +177,35 @@ def test_a_kind_of_ones_own_proves_its_own() -> None:
         (found,) = inquiry.findings(LEAK)
         assert (found.kind, found.count, found.exemplars, found.proof) == ("wand", 1, ("elder",), "it is broken")
         assert all(token & (1 << KIND_BITS) - 1 == 23 for token in tokens)
+
+
+def put_away(entry: LedgerEntry) -> None:
+    """What releases a wand."""
+
+
+class Drawer:
+    """Something that can be called, and has no code."""
+
+    def __call__(self, entry: LedgerEntry) -> None:
+        """Release."""
+
+
+def test_what_releases_a_kind_of_ones_own_is_suggested() -> None:
+    called: list[LedgerEntry] = []
+    line, module = put_away.__code__.co_firstlineno, __name__
+    with garden("asyncio"):
+        LEDGER.register_kind("wand", prove=lambda entry: "it is broken", reap=put_away)
+        LEDGER.register_kind("lock", prove=lambda entry: "it is lost", reap=Drawer())
+        LEDGER.register_kind("hat", prove=lambda entry: "it is worn out", reap=partial(called.append))
+        for kind in ("wand", "lock", "hat"):
+            LEDGER.track(kind, "elder")
+        inquiry = Investigation(HERE, machine=False)
+        inquiry.look()
+        found = {one.kind: one.suggestion for one in inquiry.findings(LEAK)}
+    assert found["wand"] == f"release it with {module}.put_away ({__file__}:{line})"
+    assert found["lock"] == f"{SUGGESTIONS['lock']}; or release it with {module}.Drawer"
+    assert found["hat"] == "release it with list.append"
+    assert not called
 
 
 def test_signatures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
