@@ -80,6 +80,7 @@ class WebRequest:
     def __init__(self, server: ProfileServer, path: str, query: str, stop: Callable[[], bool]) -> None:
         self._server, self.path, self.stop = server, path, stop
         self.state_dir = server.state_dir
+        self._is_alone, self._done = False, set[str]()
         self._query = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
 
     def text(self, name: str, default: str = "") -> str:
@@ -110,24 +111,33 @@ class WebRequest:
 
     @contextmanager
     def alone(self, seconds: float = 0.0) -> Iterator[None]:
-        """The one capture that may run. Raises WebRefusal when there is one."""
+        """The one capture that may run; within it, this request may do several. Raises WebRefusal when there is one."""
         server = self._server
+        if self._is_alone:
+            yield
+            return
         if not server.capturing.acquire(blocking=False):
             raise WebRefusal(429, "a capture is running", max(1.0, server.until_s - time.monotonic()))
         try:
             server.until_s = time.monotonic() + seconds
+            self._is_alone = True
             yield
         finally:
+            self._is_alone = False
             server.capturing.release()
 
     def rated(self, what: str) -> None:
-        """Refuse what was done less than a minute ago. Raises WebRefusal."""
+        """Refuse what another request did less than a minute ago; "": nothing. It is done now, so whatever else could
+        refuse it comes before. Raises WebRefusal."""
+        if not what or what in self._done:
+            return
         now_s = time.monotonic()
         with self._server.rating:
             left_s = self._server.done_s.get(what, -RATED_S) + RATED_S - now_s
             if left_s > 0:
                 raise WebRefusal(429, f"{what} is possible once in {RATED_S:g} s", left_s)
             self._server.done_s[what] = now_s
+        self._done.add(what)
 
 
 class ProfileServer:

@@ -32,7 +32,7 @@ from runtime.profile.formats import flame, leak_page, pprof
 from runtime.profile.formats.plain import plain_report
 from runtime.profile.ledger.kinds import DESCRIPTOR, KINDS, LEASE, LOCK, MESSAGE, NAMES, SEGMENT, THREAD
 from runtime.profile.model import AWAIT, COUNT, LEAKS, Frame, Profile, StackSample
-from runtime.profile.presence.processes import looked
+from runtime.profile.presence.processes import Looked, looked
 from runtime.profile.web.server import Reply, WebRefusal, WebRequest
 from runtime.profile.web.text import merged_text, single_text
 
@@ -90,10 +90,9 @@ def _of_go(asked: WebRequest, name: str) -> Reply:
     if counted is None and kind not in NAMES:
         raise WebRefusal(404, f"unknown profile {name!r}")
     debug = int(asked.number("debug", 0, 2))
-    if debug == 2 and name == "goroutine":
-        asked.rated("debug=2")
+    rated = "debug=2" if debug == 2 and name == "goroutine" else ""
     look: Callable[[], Profile] = (lambda: counted(asked)) if counted else (lambda: _held(asked, kind))
-    profile = capture.kept(_counted(asked, look), _by(asked))
+    profile = capture.kept(_counted(asked, look, rated), _by(asked))
     if not debug:
         return _packed(profile, name)
     return Reply((single_text if debug == 2 else merged_text)(profile, name).encode("utf-8", "replace"))
@@ -127,12 +126,14 @@ def _waits(asked: WebRequest) -> Profile:
 # --- counted ----------------------------------------------------------------------------------------------------------
 
 
-def _counted(asked: WebRequest, look: Callable[[], Profile]) -> Profile:
-    """How it is, or how it changes in so many seconds."""
-    seconds = asked.number("seconds", 0.0, SECONDS_MAX)
+def _counted(asked: WebRequest, look: Callable[[], Profile], rated: str = "") -> Profile:
+    """How it is, or how it changes in so many seconds; `rated`: what is possible once a minute, if this is."""
+    seconds, _ = asked.number("seconds", 0.0, SECONDS_MAX), asked.pids()
     if not seconds:
+        asked.rated(rated)
         return look()
     with asked.alone(seconds):
+        asked.rated(rated)
         before = look()
         capture.pass_time(seconds, asked.stop)
         return delta(before, look())
@@ -171,11 +172,10 @@ def _leaks(asked: WebRequest) -> Profile:
 
 def leak_report(asked: WebRequest) -> Any:
     """Findings. A proof forks each process, so it is done once a minute at most."""
-    prove = asked.text("prove") not in ("", "0")
-    if prove:
-        asked.rated("a proof")
+    prove, pids = asked.text("prove") not in ("", "0"), asked.pids()
     with asked.alone():
-        return capture.leaks(asked.state_dir, prove=prove, pids=asked.pids(), stop=asked.stop)
+        asked.rated("a proof" if prove else "")
+        return capture.leaks(asked.state_dir, prove=prove, pids=pids, stop=asked.stop)
 
 
 _COUNTED: Final[dict[str, Callable[[WebRequest], Profile]]] = {
@@ -246,13 +246,13 @@ def _leaks_page(asked: WebRequest) -> Reply:
 
 
 def _processes_json(asked: WebRequest) -> Reply:
-    rows = [
-        row._asdict() | {"process": row.process._asdict(), "counts": {}, "profiler_self_cpu_ratio": row.self_cpu_ratio}
-        for row in looked(asked.state_dir)
-    ]
-    for row, found in zip(rows, looked(asked.state_dir, fresh=False), strict=False):
-        row["counts"] = {kind: count._asdict() for kind, count in found.counts.items()}
-    return Reply(orjson.dumps(rows), _JSON)
+    return Reply(orjson.dumps([_process_json(row) for row in looked(asked.state_dir)]), _JSON)
+
+
+def _process_json(row: Looked) -> dict[str, Any]:
+    found = row._asdict() | {"process": row.process._asdict(), "profiler_self_cpu_ratio": row.self_cpu_ratio}
+    found["counts"] = {kind: count._asdict() for kind, count in row.counts.items()}
+    return found
 
 
 _PAGES: Final[dict[str, Callable[[WebRequest], Reply]]] = {
