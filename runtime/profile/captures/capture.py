@@ -186,8 +186,12 @@ def flight(
         A profile of that kind, in nanoseconds.
 
     Raises:
+        CallerError: There is no such kind, or a figure is out of range.
         ProfileUnavailable: No process of this folder can be seen. StateFolderError: it is no state folder.
     """
+    _check("seconds", seconds, SECONDS_MAX)
+    if kind not in (CPU, AWAIT):
+        raise CallerError(f"kind must be {CPU!r} or {AWAIT!r}, not {kind!r}")
     answers = ask(state_dir_of(where), "flight", only=_set(pids), back_s=seconds, kind=kind)
     return merged_answers(answers, Profile(kind, NANOSECONDS))
 
@@ -222,9 +226,12 @@ def leaks(
         A `runtime.profile.leak_check.survey.Report`: findings, the worst first, and notes.
 
     Raises:
+        ValueError: There is no such grade. CallerError: `seconds` is out of range.
         ProfileUnavailable: No process of this folder can be seen. StateFolderError: it is no state folder.
     """
     more = {} if seconds is None else {"seconds": seconds}
+    if seconds is not None:
+        _check("seconds", seconds, SECONDS_MAX, 0)
     survey = import_module("runtime.profile.leak_check.survey").survey
     return survey(state_dir_of(where), prove=prove, min_grade=min_grade, pids=_set(pids), stop=stop, **more)
 
@@ -279,7 +286,13 @@ def _set(pids: Collection[int] | None) -> frozenset[int] | None:
     return None if pids is None else frozenset(pids)
 
 
-def _check(name: str, value: float, most: float, least: float = 0.0) -> None:
-    if not (value > 0 and least <= value <= most):
-        bounds = f"{least:g} to {most:g}" if least else f"above 0 and at most {most:g}"
+def _check(name: str, value: float, most: float, least: float | None = None) -> None:
+    """Refuse what is not a number from `least` (None: above 0) to `most`. Raises CallerError."""
+    try:
+        fits = value > 0 if least is None else value >= least
+        fits = fits and value <= most
+    except TypeError:
+        fits = False
+    if not fits:
+        bounds = f"above 0 and at most {most:g}" if least is None else f"{least:g} to {most:g}"
         raise CallerError(f"{name} must be {bounds}, not {value!r}")

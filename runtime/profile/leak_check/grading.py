@@ -262,7 +262,14 @@ def order(finding: Finding) -> tuple[int, bool, int, str]:
     return GRADES.index(finding.grade), not finding.proved, -finding.count, finding.signature
 
 
+def check_grade(grade: str) -> str:
+    """The grade, if it is one. Raises ValueError, which names all."""
+    if grade not in GRADES:
+        raise ValueError(f"a grade is {', '.join(map(repr, GRADES))}, not {grade!r}")
+    return grade
+
+
 def at_least(findings: Sequence[Finding], grade: str) -> list[Finding]:
     """Those of this grade or a worse one. Raises ValueError when there is no such grade."""
-    most = GRADES.index(grade)
+    most = GRADES.index(check_grade(grade))
     return [found for found in findings if GRADES.index(found.grade) <= most]

@@ -26,7 +26,6 @@ import orjson
 from runtime.profile.leak_check.detectors import CONFIRM_NS, BooksLook, EvidenceLook, Seen
 from runtime.profile.leak_check.grading import (
     EXEMPLARS,
-    GRADES,
     INFO,
     LEAK,
     Facts,
@@ -34,6 +33,7 @@ from runtime.profile.leak_check.grading import (
     Series,
     Signature,
     at_least,
+    check_grade,
     order,
 )
 from runtime.profile.leak_check.machine import ProcessThings
@@ -356,7 +356,7 @@ def survey(
         ProfileUnavailable: No process of this folder can be seen. StateFolderError: It is no state folder.
         ValueError: There is no such grade.
     """
-    GRADES.index(min_grade)
+    check_grade(min_grade)
     options: dict[str, Any] = {"prove": prove, "min_grade": min_grade, "ttl": ttl, "kinds": kinds and list(kinds)}
     answers = ask(state_dir, "leaks", seconds=seconds, timeout=timeout, only=pids, stop=stop, **options)
     findings: list[Finding] = []
@@ -372,8 +372,8 @@ def survey(
 
 def leaks(*, seconds: float = SECONDS, prove: bool = True, min_grade: str = INFO, ttl: float | None = None) -> Report:
     """Leaks of this process alone; takes `seconds`. For what `survey` says of all processes of a folder."""
-    inquiry = Investigation(ttl=ttl)
-    begun_s = time.monotonic()
+    check_grade(min_grade)
+    inquiry, begun_s = Investigation(ttl=ttl), time.monotonic()
     inquiry.look()
     for number in range(1, round(seconds / WINDOW_S) + 1):
         time.sleep(max(0.0, begun_s + number * WINDOW_S - time.monotonic()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,8 @@ from actors.protocol.errors import CallerError
 from runtime.host import kernel
 from runtime.profile.captures import capture
 from runtime.profile.captures.capture import delta, kept, merged_answers
+from runtime.profile.leak_check.survey import leaks as own_leaks
+from runtime.profile.leak_check.survey import survey
 from runtime.profile.model import COUNT, CPU, NANOSECONDS, Frame, Process, Profile, StackSample
 from runtime.profile.presence.control import Answers
 from runtime.profile.sampling.sampler import AwaitSampler, CpuSampler
@@ -62,12 +66,25 @@ def test_a_difference_added_to_what_was_is_what_is(before: list[int], after: lis
     assert values == {sample: weight.value for sample, weight in now}
 
 
-@pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan")])
-def test_times_out_of_range_are_refused_before_anybody_is_asked(seconds: float) -> None:
-    with pytest.raises(CallerError):
-        capture.cpu("/nowhere", seconds)
+@pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan"), float("inf"), "5"])
+def test_times_out_of_range_are_refused_before_anybody_is_asked(seconds: Any) -> None:
+    for look in (capture.cpu, capture.flight):
+        with pytest.raises(CallerError, match="seconds must be above 0 and at most 3600, not"):
+            look("/nowhere", seconds)
+    if seconds != 0:
+        with pytest.raises(CallerError, match="seconds must be 0 to 3600, not"):
+            capture.leaks("/nowhere", seconds=seconds)
     with pytest.raises(CallerError):
         capture.awaits("/nowhere", 1.0, hz=seconds)
+
+
+def test_what_is_none_of_a_few_words_is_refused_with_all_of_them() -> None:
+    """A grade, or a kind of flight; before anybody is asked."""
+    for look in (partial(capture.leaks, "/nowhere"), partial(survey, "/nowhere"), own_leaks):
+        with pytest.raises(ValueError, match="a grade is 'leak', 'suspect', 'info', not 'bad'"):
+            look(min_grade="bad")
+    with pytest.raises(CallerError, match="kind must be 'cpu' or 'await', not 'live'"):
+        capture.flight("/nowhere", kind="live")
 
 
 def test_rates_that_no_sampler_takes_are_refused_before_anybody_is_asked() -> None:
