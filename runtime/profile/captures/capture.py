@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from actors.protocol.errors import CallerError
+from runtime.checks import is_number
 from runtime.host.kernel import is_alive
 from runtime.profile.captures.graph import Graph
 from runtime.profile.captures.live import PATIENCE_S, dump
@@ -129,8 +130,10 @@ def live(
         A profile of kind LIVE; see `runtime.profile.captures` for its labels.
 
     Raises:
+        CallerError: `patience` is out of range.
         ProfileUnavailable: No process of this folder can be seen. StateFolderError: it is no state folder.
     """
+    _check("patience", patience, SECONDS_MAX)
     found = dump(state_dir_of(where), pids=_set(pids), patience=patience)
     return merged_stacks(found) if merge else found
 
@@ -288,11 +291,6 @@ def _set(pids: Collection[int] | None) -> frozenset[int] | None:
 
 def _check(name: str, value: float, most: float, least: float | None = None) -> None:
     """Refuse what is not a number from `least` (None: above 0) to `most`. Raises CallerError."""
-    try:
-        fits = value > 0 if least is None else value >= least
-        fits = fits and value <= most
-    except TypeError:
-        fits = False
-    if not fits:
+    if not is_number(value, least or 0, most, above=least is None):
         bounds = f"above 0 and at most {most:g}" if least is None else f"{least:g} to {most:g}"
         raise CallerError(f"{name} must be {bounds}, not {value!r}")

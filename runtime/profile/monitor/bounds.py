@@ -6,6 +6,7 @@ set is read, from /proc.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from runtime.checks import BYTES_MAX, is_number, refuse
 from runtime.profile.leak_check.grading import Series
 from runtime.profile.ledger.kinds import kind_named
 from runtime.profile.model import Frame, Labels, Process
@@ -38,6 +40,9 @@ class Bounds:
         lag: Seconds by which an event loop may come late, at the 99th percentile.
         silence: Seconds without an answer.
         self_cpu: Share of a core that the profiler may take.
+
+    Raises:
+        ConfigurationError: One of them is no number from 0 on.
     """
 
     ceilings: Mapping[str, int] = field(default_factory=dict)
@@ -49,6 +54,25 @@ class Bounds:
     lag: float = 0.5
     silence: float = 30.0
     self_cpu: float = 0.03
+
+    def __post_init__(self) -> None:
+        names = ("times_warm", "many", "rss_per_min", "rss_bytes", "lag", "silence", "self_cpu")
+        values = {name: getattr(self, name) for name in names if name != "rss_bytes" or self.rss_bytes is not None}
+        by_kind = (("ceilings", self.ceilings), ("slope_per_min", self.slope_per_min))
+        wrong = "must be a number from 0 on, not"
+        refuse(
+            "Bounds",
+            *((_is_bound(value), f"{name} {wrong} {value!r}") for name, value in values.items()),
+            *((_are_bounds(found), f"{name} must be numbers by kind, not {found!r}") for name, found in by_kind),
+        )
+
+
+def _are_bounds(found: object) -> bool:
+    return isinstance(found, Mapping) and all(map(_is_bound, found.values()))
+
+
+def _is_bound(value: object) -> bool:
+    return is_number(value, 0, BYTES_MAX) or value == math.inf  # which nothing passes
 
 
 class Breach(NamedTuple):

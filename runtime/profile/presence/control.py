@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from actors.protocol.errors import CallerError
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
 from runtime.host.folder_board import block_of_process
@@ -130,7 +131,7 @@ def ask(
 
     Raises:
         ProfileUnavailable: No process of this folder can be seen, or too much is asked at the same time.
-        StateFolderError: It is no state folder. ValueError: The options are too long.
+        StateFolderError: It is no state folder. CallerError: The options are too long.
     """
     page = page_of_folder(state_dir)
     if page is None:
@@ -164,7 +165,7 @@ def _ask(
     body = {"what": what, "folder": folder.name, "begun_ns": begun_ns, "until_ns": until_ns}
     body |= {"seconds": seconds, "options": options, "by": by, "only": None if only is None else sorted(only)}
     try:
-        while (row := page.put_request(body)) is None:  # others ask: soon one of them has its answers
+        while (row := _put(page, body)) is None:  # others ask: soon one of them has its answers
             if (now_ns := time.monotonic_ns()) >= room_ns:
                 raise ProfileUnavailable("too much is asked of this folder at the same time")
             time.sleep(_LOOK_MOST_S)
@@ -187,6 +188,13 @@ def _ask(
         return _collect(folder, [found.process for found in silent], broken, ended)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put(page: Page, body: dict[str, Any]) -> RequestRow | None:
+    try:
+        return page.put_request(body)
+    except ValueError as long:
+        raise CallerError(f"too much is asked at once, such as too many processes by number: {long}") from long
 
 
 def _ring(page: Page, row: RequestRow, asked: dict[int, ProcessRow]) -> None:

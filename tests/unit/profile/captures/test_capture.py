@@ -68,6 +68,8 @@ def test_a_difference_added_to_what_was_is_what_is(before: list[int], after: lis
 
 @pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan"), float("inf"), "5"])
 def test_times_out_of_range_are_refused_before_anybody_is_asked(seconds: Any) -> None:
+    with pytest.raises(CallerError, match="patience must be above 0 and at most 3600, not"):
+        capture.live("/nowhere", patience=seconds)
     for look in (capture.cpu, capture.flight):
         with pytest.raises(CallerError, match="seconds must be above 0 and at most 3600, not"):
             look("/nowhere", seconds)

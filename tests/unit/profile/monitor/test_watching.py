@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import orjson
 import pytest
 
+from actors.protocol.errors import ConfigurationError
 from runtime.profile.ledger.books import Count
 from runtime.profile.model import CPU, Frame, Process, Profile, StackSample
 from runtime.profile.monitor.burn import Slo, SloMeter
@@ -18,6 +20,23 @@ from runtime.profile.presence.page import Page, ProcessRow
 S = 1_000_000_000
 MIB = 1 << 20
 WORKER = Process(11, 12, "worker", 3, "http")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"ceilings": {"task": "x"}}, "ceilings must be numbers by kind"),
+        ({"ceilings": [("task", 3)]}, "ceilings must be numbers by kind"),
+        ({"slope_per_min": {"task": -1}}, "slope_per_min must be numbers by kind"),
+        ({"lag": "0.2"}, "lag must be a number from 0 on, not '0.2'"),
+        ({"rss_bytes": -1, "silence": None}, "rss_bytes must be a number from 0 on, not -1; silence must be"),
+    ],
+)
+def test_bounds_that_are_no_numbers_are_refused_when_they_are_made(wrong: dict[str, Any], said: str) -> None:
+    """And not by the thread that watches, which would end of it."""
+    with pytest.raises(ConfigurationError, match=said):
+        Bounds(**wrong)
+    assert Bounds(lag=math.inf, ceilings={"task": 0}).rss_bytes is None
 
 
 class Rows:

@@ -16,6 +16,7 @@ import orjson
 import pytest
 
 from actors.protocol.control_signals import AttemptCancelled
+from actors.protocol.errors import CallerError
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
 from runtime.profile.captures.live import dump
@@ -96,6 +97,14 @@ def test_what_nobody_can_answer_is_said(page: Page, state_dir: Path) -> None:
     finally:
         HERE.end(presence)
     assert [(process.role, why) for process, why in answers.failed] == [("face", "KeyError: 'nonsense'")]
+
+
+def test_more_than_there_is_room_for_is_the_callers_fault(page: Page, state_dir: Path) -> None:
+    """As hundreds of processes by number."""
+    with pytest.raises(CallerError, match="too much is asked at once"):
+        ask(state_dir, "count", only=frozenset(range(10_000, 11_000)))
+    assert not page.requests()
+    assert os.listdir(state_dir / FOLDER) == []
 
 
 def test_no_signal_reaches_a_process_without_a_handler(page: Page) -> None:
