@@ -11,9 +11,11 @@ from typing import Final
 
 import pytest
 
+from runtime.profile.presence.appear import ROLES
 from tests.tidy.tree import ROOT, files, read
 
 README: Final = read("README.md")
+INSIDE: Final = README.partition("## Looking inside\n")[2].partition("\n## ")[0]
 FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FIGURES: Final = re.compile(r"<!-- figures: begin -->\n(.*?)<!-- figures: end -->", re.DOTALL)
 GENERATED: Final = re.compile(r"<!-- ([a-z ]+): begin \(generated .*?<!-- \1: end -->", re.DOTALL)
@@ -80,3 +82,9 @@ def test_planted_figures_are_found() -> None:
     assert not MEASURED.search("Python 3.11 to 3.13")
     assert not MEASURED.search(prose("```sh\nsleep 3 s\n```\n"))
     assert MEASURED.search(prose("<!-- a: begin (generated) -->\n1 MiB\n<!-- a: end -->\nin 58 µs"))
+
+
+def test_what_a_process_can_be_is_explained_before_it_is_shown() -> None:
+    """The words that `python -m runtime.profile ps` has for processes; "face" is one that nobody can guess."""
+    first = INSIDE.partition("python -m runtime.profile")[0]
+    assert [role for role in ("face", "spawner", *ROLES.values()) if f"*{role}*" not in first] == []

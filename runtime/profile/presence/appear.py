@@ -11,7 +11,7 @@ from runtime.profile.presence.here import HERE, Presence
 from runtime.profile.presence.page import LETS_ATTACH, Page
 from runtime.profile.presence.titles import show_title
 
-_ROLES: Final = {
+ROLES: Final = {
     "worker_main": "worker",
     "engine_process": "engine",
     "checkpointer": "checkpointer",
@@ -23,7 +23,7 @@ _ROLES: Final = {
 def appear(page: Page, entry: str, config: Mapping[str, Any]) -> None:
     """In a child of the spawner, first of all: take a slot, and a title. Never fails: who is not seen works as well."""
     module = entry.partition(":")[0].rpartition(".")[2]
-    role = _ROLES.get(module, module)
+    role = ROLES.get(module, module)
     node_type = str(config.get("node_type", {}).get("name", "")) if role == "worker" else ""
     with suppress(OSError, ValueError):
         presence = HERE.begin(page, role, int(config.get("worker", 0)), node_type)
