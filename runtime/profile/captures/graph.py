@@ -5,15 +5,17 @@
 
 Each process says what it knows. An edge may name something that another process describes; `Graph.merged` puts them
 together, and `Graph.cycles` finds what can never go on: a strongly connected component of more than one, or one that
-waits for itself (Tarjan 1972, without recursion).
+waits for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
+
+from runtime.profile.proof.rings import components
 
 WORKER: Final = "worker:"
 """Of an edge to whatever a worker runs; it becomes the task of the node, or the worker's main thread."""
@@ -118,43 +120,8 @@ class Graph:
     def cycles(self) -> list[list[str]]:
         """Rings that can never go on, each as the ids of those in it, sorted."""
         found = []
-        for component in components(self.after):
+        for component in components(self.after, lambda one: list(self.after.get(one, ()))):
             one = component[0]
             if len(component) > 1 or one in self.after.get(one, ()):
                 found.append(sorted(component))
         return sorted(found)
-
-
-def components(after: dict[str, Any]) -> Iterator[list[str]]:
-    """Strongly connected components, those first that lead to no other one."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on: set[str] = set()
-    for begin in after:
-        if begin in index:
-            continue
-        work = [(begin, iter(after.get(begin, ())))]
-        index[begin] = low[begin] = len(index)
-        stack.append(begin)
-        on.add(begin)
-        while work:
-            one, rest = work[-1]
-            for other in rest:
-                if other not in index:
-                    index[other] = low[other] = len(index)
-                    stack.append(other)
-                    on.add(other)
-                    work.append((other, iter(after.get(other, ()))))
-                    break
-                if other in on:
-                    low[one] = min(low[one], index[other])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[one])
-                if low[one] == index[one]:
-                    at = stack.index(one)
-                    yield stack[at:]
-                    on.difference_update(stack[at:])
-                    del stack[at:]

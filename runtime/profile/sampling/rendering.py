@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import Final
 
+from runtime.profile.ledger.sites import frame_at
 from runtime.profile.model import CPU, Frame, Process, Profile, StackSample
 from runtime.profile.presence.naming import NODE
 from runtime.profile.sampling.buckets import Bucket, Places
@@ -54,15 +55,7 @@ class Names:
 
 def frame_of(code: CodeType, offset: int) -> Frame:
     """A place in a code object; a renamed one stands for a node type."""
-    if code.co_name.startswith(NODE):
-        return Frame(code.co_name)
-    line = code.co_firstlineno
-    if offset >= 0:
-        for start, end, at in code.co_lines():
-            if start <= offset < end:
-                line = at or line
-                break
-    return Frame(code.co_qualname, code.co_filename, line)
+    return Frame(code.co_name) if code.co_name.startswith(NODE) else frame_at(code, offset)
 
 
 def is_loop(frame: Frame) -> bool:

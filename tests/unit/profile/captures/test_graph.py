@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.profile.captures.graph import WORKER, Graph, WaitEdge, WaitNode, components
+from runtime.profile.captures.graph import WORKER, Graph, WaitEdge, WaitNode
 from runtime.profile.cli.tree import tree_lines
 
 
@@ -33,21 +31,6 @@ def reached(after: dict[str, list[str]], begin: str) -> set[str]:
 
 
 EDGES = st.lists(st.tuples(st.sampled_from("abcdefg"), st.sampled_from("abcdefg")), max_size=20)
-
-
-@given(EDGES)
-def test_components_are_those_that_reach_each_other(edges: list[tuple[str, str]]) -> None:
-    after: dict[str, list[str]] = {}
-    for one, other in edges:
-        after.setdefault(one, []).append(other)
-    found = [set(component) for component in components(after)]
-    members = {one for edge in edges for one in edge}
-    assert set().union(*found) == members if found else not members
-    assert sum(map(len, found)) == len(members)
-    of = {one: at for at, component in enumerate(found) for one in component}
-    for one, other in product(members, members):
-        together = one == other or (other in reached(after, one) and one in reached(after, other))
-        assert (of[one] == of[other]) == together
 
 
 @given(EDGES)
