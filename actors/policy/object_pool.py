@@ -33,7 +33,6 @@ UNHEALTHY: Final = "unhealthy"
 NOT_RESET: Final = "not_reset"
 INTERRUPTED: Final = "interrupted"
 DRAINED: Final = "drained"
-REASONS: Final = (AGED, IDLED, USED_UP, UNHEALTHY, NOT_RESET, INTERRUPTED, DRAINED)
 """Why a thing is closed: too old; idle for too long; used often enough; its check failed; its reset failed; its attempt
 was stopped in the middle; the process ends."""
 
@@ -118,7 +117,7 @@ class PoolBook:
         if self.drained:
             raise ProtocolError("a drained pool lends nothing")
         self.expire(now_ns)
-        if not self._waiting and (grant := self._next(now_ns)) is not None:
+        if not self._waiting and (grant := self._next()) is not None:
             return grant
         self._waiting[asker] = now_ns
         self._waits += 1
@@ -203,7 +202,7 @@ class PoolBook:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _next(self, now_ns: int) -> Granted | None:
+    def _next(self) -> Granted | None:
         if self._idle:
             no, thing = self._idle.popitem()
             thing.uses += 1
@@ -219,7 +218,7 @@ class PoolBook:
 
     def _serve(self, now_ns: int) -> None:
         """Give what is free to those who wait, first come first served."""
-        while self._waiting and (grant := self._next(now_ns)) is not None:
+        while self._waiting and (grant := self._next()) is not None:
             asker, since_ns = self._waiting.popitem(last=False)
             self._waited_ns += now_ns - since_ns
             asker(grant)

@@ -11,7 +11,7 @@ from actors.protocol.errors import EnvironmentFault
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.cli.outputs import check_writable, write_output
 from runtime.cli.report import align, duration_text
-from runtime.profile.diff import BY, CONFIDENCE, Diff, DiffRow, Unit, diff
+from runtime.profile.diff import BY, Diff, DiffRow, Unit, diff
 from runtime.profile.formats import files, flame
 from runtime.profile.model import NANOSECONDS, Labels, Profile
 
@@ -72,7 +72,6 @@ def compare(
     *,
     by: Sequence[str] = BY,
     unit: Unit = "stack",
-    confidence: float = CONFIDENCE,
     report: Path | None = None,
 ) -> Diff:
     """Compare two files.
@@ -82,7 +81,6 @@ def compare(
         after: What is.
         by: Names of labels that make label sets.
         unit: What a row is, see `diff`.
-        confidence: That no row is wrong.
         report: Where a flame graph of both goes, a page.
 
     Raises:
@@ -90,7 +88,7 @@ def compare(
     """
     check_writable(report)
     was, now = load(before), load(after)
-    found = diff(was, now, by=by, unit=unit, confidence=confidence)
+    found = diff(was, now, by=by, unit=unit)
     if report is not None:
         write_output(report, flame.page(now, was))
     return found

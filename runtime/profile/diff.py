@@ -17,7 +17,7 @@ What is counted (tasks alive, leaks) is no draw: its differences are exact and h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import NormalDist
 from typing import Final, Literal, NamedTuple
 
@@ -265,15 +265,3 @@ def _notes(before: Profile, after: Profile, sets: Sequence[SetRow]) -> list[str]
     if before.kind != after.kind:
         notes.append(f"before is a profile of {before.kind}, after one of {after.kind}")
     return notes
-
-
-def to_json(found: Diff, rows_max: int = 1_000) -> Mapping[str, object]:
-    """For programs: as it is, with the first rows."""
-    return {
-        "unit": found.unit,
-        "confidence": found.confidence,
-        "sets": [row._asdict() for row in found.sets],
-        "rows": [row._asdict() for row in found.rows[:rows_max]],
-        "rows_left_out": max(0, len(found.rows) - rows_max),
-        "notes": list(found.notes),
-    }

@@ -40,6 +40,8 @@ from runtime.profile.presence.here import Here, Request
 TASKS_MAX: Final = 100_000
 """Tasks of one process that are looked at; what is beyond is in the notes."""
 OWN_LABELS: Final = frozenset({"state", "task", "created", "age_s", "awaits"})
+_APART: Final = OWN_LABELS - {"state", "created"}
+"""What equal stacks differ in."""
 _LINKS_MAX: Final = 128
 _SLICE_NS: Final = 1_000_000
 _ANSWERS: Final = "mainspring-answer"
@@ -72,11 +74,11 @@ def snapshot(process: Process | None = None, main: Places = ()) -> Profile:
     return profile
 
 
-def merged(profile: Profile, *, keep: frozenset[str] = frozenset({"state", "created"})) -> Profile:
+def merged(profile: Profile) -> Profile:
     """Equal stacks as one sample, whatever their names and ages."""
 
     def plain(sample: StackSample) -> StackSample:
-        kept = tuple(pair for pair in sample.labels if pair[0] not in OWN_LABELS or pair[0] in keep)
+        kept = tuple(pair for pair in sample.labels if pair[0] not in _APART)
         return sample._replace(labels=kept)
 
     return profile.map(plain)

@@ -61,12 +61,12 @@ def frame_text(frame: Frame) -> str:
     return f"{frame.name}  {os.path.join(*path)}" + (f":{frame.line}" if frame.line else "")
 
 
-def stack_lines(stack: Sequence[Frame], indent: str = "    ") -> Iterator[str]:
+def stack_lines(stack: Sequence[Frame]) -> Iterator[str]:
     """A stack, the innermost place first, as Go shows it."""
     if not stack:
-        yield f"{indent}(no Python stack)"
+        yield "    (no Python stack)"
     for frame in reversed(stack):
-        yield indent + frame_text(frame)
+        yield f"    {frame_text(frame)}"
 
 
 def note_all(console: Console, notes: Sequence[str]) -> None:

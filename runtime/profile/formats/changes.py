@@ -11,7 +11,7 @@ from typing import Final
 from actors.protocol.errors import CallerError
 from actors.protocol.profile_errors import ProfileTooSmall
 from runtime.cli.report import duration_text
-from runtime.profile.diff import Diff, DiffRow, diff
+from runtime.profile.diff import DiffRow, diff
 from runtime.profile.formats.text import shown
 from runtime.profile.model import NANOSECONDS, Profile
 
@@ -37,13 +37,13 @@ def table(profile: Profile, before: Profile) -> str:
     heads = ["Function", "Label set", "", "Before", "After", "Change"]
     heads += ["Share", "Interval, points"] if sampled else []
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    body = "".join(_row(row, found, sampled) for row in changed[:ROWS_LISTED])
+    body = "".join(_row(row, sampled) for row in changed[:ROWS_LISTED])
     more = f"<p>… and {len(changed) - ROWS_LISTED:,} more.</p>" if len(changed) > ROWS_LISTED else ""
     same = f"<p>{len(found.rows) - len(changed):,} others are the same, or differ by what may be chance.</p>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}{same}"
 
 
-def _row(row: DiffRow, found: Diff, sampled: bool) -> str:
+def _row(row: DiffRow, sampled: bool) -> str:
     frame = row.stack[-1]
     labels = ", ".join(f"{name}={text}" for name, text in row.labels) or "all"
     change = f"{row.change / row.before:+.1%}" if row.before and row.after else "–"

@@ -8,7 +8,6 @@ than chance (Newcombe's interval, as in `diff`). What has no labels, the engine 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -28,18 +27,17 @@ class _Side:
         self.leaves: dict[Frame, int] = {}
 
 
-def blamed(before: Profile, after: Profile, by: Sequence[str] = BY) -> list[dict[str, Any]]:
+def blamed(before: Profile, after: Profile) -> list[dict[str, Any]]:
     """Compare two profiles of CPU time by label set.
 
     Args:
         before: What was.
         after: What is.
-        by: Names of labels that make label sets.
 
     Returns:
         Rows like those of a `diff`; `stack` is the function in which most of it is spent; none where a side is empty.
     """
-    sides = [_sides(profile, by) for profile in (before, after)]
+    sides = [_sides(profile) for profile in (before, after)]
     totals = [(sum(one.value for one in side.values()), sum(one.seen for one in side.values())) for side in sides]
     if not all(value and seen for value, seen in totals):
         return []
@@ -74,10 +72,10 @@ def blamed(before: Profile, after: Profile, by: Sequence[str] = BY) -> list[dict
     return rows[:ROWS_MAX]
 
 
-def _sides(profile: Profile, by: Sequence[str]) -> dict[Labels, _Side]:
+def _sides(profile: Profile) -> dict[Labels, _Side]:
     sides: dict[Labels, _Side] = {}
     for sample, (value, seen) in profile:
-        side = sides.setdefault(tuple(pair for pair in sample.labels if pair[0] in by), _Side())
+        side = sides.setdefault(tuple(pair for pair in sample.labels if pair[0] in BY), _Side())
         side.value += value
         side.seen += seen
         if sample.stack:

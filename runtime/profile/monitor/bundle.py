@@ -51,14 +51,7 @@ _LEAKS_S: Final = 5.0
 
 
 class Evidence:
-    """Where the parts of a bundle come from; each may be replaced. They raise what they like.
-
-    Args:
-        seconds: How long cpu and await are recorded.
-    """
-
-    def __init__(self, seconds: float = RECORD_S) -> None:
-        self.seconds = seconds
+    """Where the parts of a bundle come from; each may be replaced. They raise what they like."""
 
     def flight(self, state_dir: str) -> Profile:
         """The last minute."""
@@ -66,11 +59,11 @@ class Evidence:
 
     def cpu(self, state_dir: str) -> Profile:
         """From now on."""
-        return _captured("cpu", state_dir, self.seconds)
+        return _captured("cpu", state_dir, RECORD_S)
 
     def awaits(self, state_dir: str) -> Profile:
         """From now on."""
-        return _captured("awaits", state_dir, self.seconds)
+        return _captured("awaits", state_dir, RECORD_S)
 
     def stacks(self, state_dir: str) -> Profile:
         """As they are."""
@@ -78,8 +71,7 @@ class Evidence:
 
     def leaks(self, state_dir: str) -> Report:
         """Grown meanwhile, or proved."""
-        seconds = min(_LEAKS_S, self.seconds)
-        return survey(state_dir, seconds=seconds, timeout=max(_LEAKS_S, self.seconds - seconds))
+        return survey(state_dir, seconds=_LEAKS_S, timeout=RECORD_S - _LEAKS_S)
 
     def page(self, profile: Profile) -> bytes:
         """The flame graph."""
@@ -108,7 +100,6 @@ class Bundles:
         state_dir: The folder.
         evidence: Where the parts come from.
         bytes_max: For all of them.
-        pause: Seconds between two of one trigger.
     """
 
     def __init__(
@@ -117,17 +108,16 @@ class Bundles:
         evidence: Evidence | None = None,
         *,
         bytes_max: int = BUNDLES_BYTES,
-        pause: float = PAUSE_S,
     ) -> None:
         self.state_dir = os.fspath(state_dir)
         self.folder = Path(state_dir, FOLDER, BUNDLES)
-        self._evidence, self._bytes_max, self._pause = evidence or Evidence(), bytes_max, pause
+        self._evidence, self._bytes_max = evidence or Evidence(), bytes_max
 
     def may(self, trigger: str, now: datetime) -> bool:
         """Whether the last one of this trigger is long enough ago."""
         slug = slug_of(trigger)
         times = [at for at, name in self._there() if name == slug]
-        return not times or not 0 <= (now - max(times)).total_seconds() < self._pause
+        return not times or not 0 <= (now - max(times)).total_seconds() < PAUSE_S
 
     def save(self, trigger: str, facts: dict[str, Any], now: datetime) -> Path:
         """Make one. Blocks for as long as it records.

@@ -313,7 +313,7 @@ def send(process: Process, signum: int, hears: int) -> bool:
         os.close(pidfd)
 
 
-def hung_stacks(row: ProcessRow, timeout: float = _HANG_S) -> str | None:
+def hung_stacks(row: ProcessRow) -> str | None:
     """The stacks of all threads of a process as its C handler writes them (see `faulthandler`), for one that does not
     come to its next bytecode. None when it has no such handler, or the kernel itself does not let go of it."""
     path = f"/proc/{row.process.pid}/fd/{row.hang_fd}"
@@ -329,7 +329,7 @@ def hung_stacks(row: ProcessRow, timeout: float = _HANG_S) -> str | None:
         os.ftruncate(fd, 0)  # it is written at its end
         if not send(row.process, C_SIGNAL, row.hears & HEARS_C):
             return None
-        size, quiet, deadline = 0, 0, time.monotonic() + timeout
+        size, quiet, deadline = 0, 0, time.monotonic() + _HANG_S
         while quiet < _QUIET_LOOKS and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
             now = os.fstat(fd).st_size

@@ -244,10 +244,6 @@ class Page:
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def requests(self) -> list[RequestRow]:
-        """What is asked at the moment."""
-        return [row for row in map(self.request, range(REQUESTS)) if row is not None]
-
     def request(self, block: int) -> RequestRow | None:
         """What one of the blocks asks; None: nothing."""
         byte = _REQUESTS_BYTE + block * _REQUEST_BYTES

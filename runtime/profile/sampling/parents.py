@@ -19,7 +19,6 @@ from runtime.profile.sampling.labels import LABELS
 
 PARENTS_MAX: Final = 12
 CHAIN_MAX: Final = 96
-DEPTH_MAX: Final = 192
 _SEARCH_MAX: Final = 24
 _POOL_FRAMES: Final = 8
 
