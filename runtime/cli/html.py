@@ -3,22 +3,20 @@
 What counts is in the page as text and tables and needs no script: figures, node types, critical path, failures. Scripts
 add the Gantt chart, the graph and the table of nodes. A content security policy forbids the page any access to a
 network. Names come from files and users and may hold anything: all text is escaped, and the data is ASCII JSON in which
-`<` cannot occur.
+`<` cannot occur (see `pages`).
 
 The scripts and the style are files of their own beside this module, in `page/`.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Sequence
-from html import escape
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 
 from actors.protocol.words import counted
 from runtime.cli.pagedata import page_data
+from runtime.cli.pages import fill, script_json, shown
 from runtime.cli.report import Figures, GroupFigures, bound_text, counts_text, duration_text, group_word
 from runtime.cli.trace import Trace
 
@@ -26,9 +24,6 @@ SCRIPTS: Final = ("base.js", "view.js", "gantt.js", "graph.js", "table.js", "sta
 PATH_LISTED_MAX: Final = 200
 """Nodes of the critical path in the list; of a longer one the longest are listed, in order."""
 FAILURES_LISTED_MAX: Final = 100
-_TURNS: Final = re.compile("[\u007f-\u009f\u202a-\u202e\u2066-\u2069]")
-"""Characters that reorder a line, and controls beyond ASCII: in `base.js` too."""
-_MARK: Final = re.compile(r"\{\{(\w+)\}\}")
 
 
 def html_page(trace: Trace, figures: Figures) -> bytes:
@@ -38,11 +33,10 @@ def html_page(trace: Trace, figures: Figures) -> bytes:
         trace: What happened.
         figures: `analyse(trace)`.
     """
-    folder = resources.files("runtime.cli") / "page"
     parts = {
-        "title": _text(trace.title),
-        "state": _text(trace.state),
-        "style": (folder / "style.css").read_text("utf-8"),
+        "head": shown(f"{trace.title} · {trace.state}"),
+        "title": shown(trace.title),
+        "state": shown(trace.state),
         "subtitle": _subtitle(trace, figures),
         "tiles": _tiles(trace, figures),
         "path": _path(trace, figures),
@@ -51,28 +45,14 @@ def html_page(trace: Trace, figures: Figures) -> bytes:
         "groups": _group_rows(figures.groups, figures.work_ns, dots=True),
         "failures": _failures(trace),
         "facts": _facts(trace, figures),
-        "data": _script_json(page_data(trace, figures)),
-        "script": "\n".join((folder / name).read_text("utf-8") for name in SCRIPTS),
+        "data": script_json(page_data(trace, figures)),
     }
-    page = _MARK.sub(lambda found: parts[found[1]], (folder / "page.html").read_text("utf-8"))
-    # A lone surrogate cannot be UTF-8; as a character reference every browser shows the replacement character.
-    return page.encode("utf-8", "xmlcharrefreplace")
-
-
-def _script_json(data: Any) -> str:
-    """JSON that may stand inside a script element: `<` is escaped, and everything beyond ASCII as well."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
-
-
-def _text(text: object) -> str:
-    """Escaped text; control characters become visible pictures of themselves, what turns its direction an escape."""
-    shown = "".join(chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(text))
-    return escape(_TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", shown))
+    return fill(resources.files("runtime.cli") / "page", "page.html", SCRIPTS, parts)
 
 
 def _subtitle(trace: Trace, figures: Figures) -> str:
     run = f"run {trace.run_id} · " if trace.run_id != trace.title else ""
-    return _text(f"{run}{counts_text(figures.counts)}")
+    return shown(f"{run}{counts_text(figures.counts)}")
 
 
 def _tiles(trace: Trace, figures: Figures) -> str:
@@ -92,8 +72,8 @@ def _tiles(trace: Trace, figures: Figures) -> str:
     ]
     meter = f'<span class="meter" aria-hidden="true"><i style="width:{figures.efficiency:.1%}"></i></span>'
     return "".join(
-        f"<div><dt>{name}</dt><dd><b>{_text(value)}</b>"
-        f"{meter if name == 'Efficiency' else ''}<small>{_text(note)}</small></dd></div>"
+        f"<div><dt>{name}</dt><dd><b>{shown(value)}</b>"
+        f"{meter if name == 'Efficiency' else ''}<small>{shown(note)}</small></dd></div>"
         for name, value, note in tiles
     )
 
@@ -114,7 +94,7 @@ def _path(trace: Trace, figures: Figures) -> str:
         for row, share in zip(rows, shares, strict=True)
     )
     items = "".join(
-        f'<li data-node="{_text(trace.ids[row])}"><span>{_text(trace.label(row))}</span>'
+        f'<li data-node="{shown(trace.ids[row])}"><span>{shown(trace.label(row))}</span>'
         f"<span>{duration_text(trace.duration(row))}</span><span>{trace.duration(row) / total:.1%}</span></li>"
         for row in rows
     )
@@ -141,7 +121,7 @@ def _group_rows(groups: Sequence[GroupFigures], work_ns: int, *, dots: bool = Fa
             *times,
         ]
         dot = f'<i class="dot" data-group="{index}"></i>' if dots else "node type "
-        name = f'<th scope="row" title="{_text(group.name)}">{dot}{_text(group.name)}</th>'
+        name = f'<th scope="row" title="{shown(group.name)}">{dot}{shown(group.name)}</th>'
         rows.append(f"<tr>{name}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return "".join(rows)
 
@@ -151,8 +131,8 @@ def _failures(trace: Trace) -> str:
     if not failed:
         return ""
     items = "".join(
-        f"<li><b>{_text(trace.label(row))}</b> <small>attempts: {trace.attempts[row]}</small>"
-        f"<pre>{_text(trace.errors.get(row, 'no message'))}</pre></li>"
+        f"<li><b>{shown(trace.label(row))}</b> <small>attempts: {trace.attempts[row]}</small>"
+        f"<pre>{shown(trace.errors.get(row, 'no message'))}</pre></li>"
         for row in failed[:FAILURES_LISTED_MAX]
     )
     more = f"<p>… and {len(failed) - FAILURES_LISTED_MAX:,} more.</p>" if len(failed) > FAILURES_LISTED_MAX else ""
@@ -170,4 +150,4 @@ def _facts(trace: Trace, figures: Figures) -> str:
         ("Durability", trace.durability),
         *((name.capitalize(), text) for name, text in trace.facts),
     ]
-    return "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(text)}</dd></div>" for name, text in pairs)
+    return "".join(f"<div><dt>{shown(name)}</dt><dd>{shown(text)}</dd></div>" for name, text in pairs)

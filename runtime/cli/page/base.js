@@ -5,19 +5,6 @@ const NODES = DATA.nodes;
 const COUNT = NODES.id.length;
 const ON_PATH = new Set(DATA.path);
 
-const find = (selector, root = document) => root.querySelector(selector);
-
-/** An element with properties and children; text is always set as text, never as markup. */
-function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name.includes("-") || name === "role") element.setAttribute(name, value);
-    else element[name] = value;
-  }
-  element.append(...children);
-  return element;
-}
-
 // Ten hues that stay apart for the common kinds of colour blindness, then ten paler ones, then muted ones by the golden angle.
 const HUES = {
   light: ["#3f74d8", "#e08a1e", "#1f9d8f", "#a15bc4", "#7d9a24", "#d0588d", "#3a9fd4", "#a8744a", "#5661c9", "#4c9b57"],
@@ -41,33 +28,22 @@ function fromHsl(hue, saturation, light) {
   return `#${part(0)}${part(8)}${part(4)}`;
 }
 
-const Theme = {
-  listeners: [],
-  dark() {
-    const chosen = document.documentElement.dataset.theme;
-    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  },
-  refresh() {
-    const style = getComputedStyle(document.documentElement);
-    for (const name of ["page", "card", "ink", "soft", "line", "faint", "accent", "bad", "warn", "edge"]) {
-      this[name] = style.getPropertyValue(`--${name}`).trim();
-    }
-    this.hues = this.dark() ? HUES.dark : HUES.light;
-    this.rest = this.dark() ? "#76808f" : "#8e97a5";
-    for (const mark of document.querySelectorAll("[data-group]")) mark.style.background = this.group(+mark.dataset.group);
-    for (const listener of this.listeners) listener();
-  },
-  group(index) {
-    if (index < this.hues.length) return this.hues[index];
-    const hue = this.hues[index - this.hues.length];
-    if (hue) return mixed(hue, this.dark() ? "#10141b" : "#ffffff", 0.45);
-    return fromHsl((index * 137.5) % 360, 0.32, this.dark() ? 0.66 : 0.52);
-  },
-  node(index) {
-    const state = NODES.states[NODES.state[index]];
-    if (state === "failed") return this.bad;
-    return state === "succeeded" ? this.group(NODES.group[index]) : this.rest;
-  },
+Theme.names.push("bad", "warn", "edge");
+Theme.listeners.push(() => {
+  Theme.hues = Theme.isDark ? HUES.dark : HUES.light;
+  Theme.rest = Theme.isDark ? "#76808f" : "#8e97a5";
+  for (const mark of document.querySelectorAll("[data-group]")) mark.style.background = Theme.group(+mark.dataset.group);
+});
+Theme.group = (index) => {
+  if (index < Theme.hues.length) return Theme.hues[index];
+  const hue = Theme.hues[index - Theme.hues.length];
+  if (hue) return mixed(hue, Theme.isDark ? "#10141b" : "#ffffff", 0.45);
+  return fromHsl((index * 137.5) % 360, 0.32, Theme.isDark ? 0.66 : 0.52);
+};
+Theme.node = (index) => {
+  const state = NODES.states[NODES.state[index]];
+  if (state === "failed") return Theme.bad;
+  return state === "succeeded" ? Theme.group(NODES.group[index]) : Theme.rest;
 };
 
 /** A duration in microseconds as text: three significant digits and a unit. */
@@ -85,12 +61,6 @@ function timeText(us) {
 
 const numberText = (value) => value.toLocaleString("en-GB");
 const plural = (count, word) => `${numberText(count)} ${word}${count === 1 ? "" : "s"}`;
-
-/** Control characters as visible pictures of themselves; what would turn the direction of the text as an escape. */
-const visible = (text) =>
-  text
-    .replace(/[\u0000-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
-    .replace(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** The text cut in its middle: ids often differ at their end. */
 function shorten(text, most) {

@@ -198,7 +198,7 @@ const Graph = {
     pen.beginPath();
     pen.roundRect(left, top, wide, high, round);
     pen.fill();
-    pen.globalAlpha *= Theme.dark() ? 0.3 : 0.2;
+    pen.globalAlpha *= Theme.isDark ? 0.3 : 0.2;
     pen.fillStyle = colour;
     pen.fill();
     pen.globalAlpha = this.dims(index) ? 0.16 : 1;

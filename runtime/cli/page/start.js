@@ -44,26 +44,6 @@ function inspect() {
   );
 }
 
-function themeButton() {
-  const choices = [
-    ["", "Auto", "as the system"],
-    ["light", "Light", "light"],
-    ["dark", "Dark", "dark"],
-  ];
-  let at = 0;
-  const button = find("#theme");
-  button.onclick = () => {
-    at = (at + 1) % choices.length;
-    const [theme, text, label] = choices[at];
-    if (theme) document.documentElement.dataset.theme = theme;
-    else delete document.documentElement.dataset.theme;
-    button.textContent = text;
-    button.setAttribute("aria-label", `Colours: ${label}`);
-    Theme.refresh();
-  };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => Theme.refresh());
-}
-
 function pathList() {
   const byId = new Map(DATA.path.map((node) => [NODES.id[node], node]));
   for (const item of document.querySelectorAll(".path li")) {
@@ -75,8 +55,7 @@ function pathList() {
 }
 
 legend();
-themeButton();
-Theme.refresh();
+Theme.setUp();
 Gantt.setUp();
 Graph.setUp();
 Table.setUp();

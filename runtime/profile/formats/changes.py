@@ -10,9 +10,9 @@ from typing import Final
 
 from actors.protocol.errors import CallerError
 from actors.protocol.profile_errors import ProfileTooSmall
+from runtime.cli.pages import shown
 from runtime.cli.report import duration_text
 from runtime.profile.diff import DiffRow, diff
-from runtime.profile.formats.text import shown
 from runtime.profile.model import NANOSECONDS, Profile
 
 ROWS_LISTED: Final = 40

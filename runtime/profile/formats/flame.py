@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib import resources
 from typing import Final
 
 from actors.protocol.words import counted
+from runtime.cli.pages import fill, script_json, shown
 from runtime.cli.report import duration_text
 from runtime.profile.formats import changes
 from runtime.profile.formats.roots import label_names_of
-from runtime.profile.formats.text import fill, script_json, shown
 from runtime.profile.formats.tree import ROWS_MAX, bounded, columns
 from runtime.profile.model import COUNT, NANOSECONDS, Frame, Profile
 
@@ -67,7 +68,7 @@ def page(
         "functions": _functions(profile),
         "data": script_json(data),
     }
-    return fill("flame.html", SCRIPTS, parts)
+    return fill(resources.files("runtime.profile.formats") / "pages", "flame.html", SCRIPTS, parts)
 
 
 def amount_text(value: int, unit: str) -> str:

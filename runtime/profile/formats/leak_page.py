@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import resources
 from typing import Any, Final
 
 from actors.protocol.words import counted
+from runtime.cli.pages import fill, shown
 from runtime.cli.report import duration_text
-from runtime.profile.formats.text import fill, shown
 from runtime.profile.model import Frame, Process
 
 GRADES: Final = ("leak", "suspect", "info")
@@ -54,7 +55,7 @@ def page(findings: Iterable[Any], *, notes: Sequence[str] = (), made_ns: int = 0
         "none_hidden": " hidden" if rows else "",
         "table_hidden": "" if rows else " hidden",
     }
-    return fill("leaks.html", ("leaks.js",), parts)
+    return fill(resources.files("runtime.profile.formats") / "pages", "leaks.html", ("leaks.js",), parts)
 
 
 def _facts(finding: Any) -> Mapping[str, Any]:

@@ -1,26 +1,7 @@
-// What all parts of the page share: the data, figures as text, colours.
+// What all parts of the page share: the data, and figures as text.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const TIMES = DATA.unit === "nanoseconds";
-
-const find = (selector) => document.querySelector(selector);
-
-/** An element with properties and children; text is always set as text, never as markup. */
-function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name.includes("-") || name === "role") element.setAttribute(name, value);
-    else element[name] = value;
-  }
-  element.append(...children);
-  return element;
-}
-
-/** Text in which controls and what turns the direction of a line can be seen. */
-function visible(text) {
-  return text.replace(/[\u0000-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
-    .replace(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
 
 /** Numbers that were packed seven bits a byte; they may be larger than 32 bits, so no shifts. */
 function unpack(text, count) {
@@ -77,32 +58,4 @@ function hash(text) {
   return value;
 }
 
-const Theme = {
-  listeners: [],
-  dark() {
-    const chosen = document.documentElement.dataset.theme;
-    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  },
-  refresh() {
-    const style = getComputedStyle(document.documentElement);
-    for (const name of ["page", "card", "ink", "soft", "line", "faint", "accent", "hit"]) this[name] = style.getPropertyValue(`--${name}`).trim();
-    this.isDark = this.dark();
-    for (const listener of this.listeners) listener();
-  },
-  setUp() {
-    const choices = [["", "Auto", "as the system"], ["light", "Light", "light"], ["dark", "Dark", "dark"]];
-    let at = 0;
-    const button = find("#theme");
-    button.onclick = () => {
-      at = (at + 1) % choices.length;
-      const [theme, text, label] = choices[at];
-      if (theme) document.documentElement.dataset.theme = theme;
-      else delete document.documentElement.dataset.theme;
-      button.textContent = text;
-      button.setAttribute("aria-label", `Colours: ${label}`);
-      this.refresh();
-    };
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
-    this.refresh();
-  },
-};
+Theme.names.push("hit");

@@ -1,6 +1,6 @@
 // Filters and order of the table of findings; the table itself is there without this.
 
-const body = document.querySelector("#findings tbody");
+const body = find("#findings tbody");
 const rows = [...body.rows];
 const GRADE_ORDER = ["leak", "suspect", "info"];
 const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
@@ -14,41 +14,31 @@ function key(row, column) {
 }
 
 function refresh() {
-  const words = document.querySelector("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = find("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
   for (const row of rows) {
     const fits = Object.entries(chosen).every(([column, text]) => !text || row.cells[column].textContent === text) && words.every((word) => texts.get(row).includes(word));
     row.hidden = !fits;
     shown += fits;
   }
-  document.querySelector("#found").textContent = `${shown} of ${rows.length}`;
+  find("#found").textContent = `${shown} of ${rows.length}`;
 }
 
 function filter(column, name) {
   const values = [...new Set(rows.map((row) => row.cells[column].textContent))].filter(Boolean).sort();
   if (values.length < 2) return;
-  const list = document.createElement("select");
-  list.setAttribute("aria-label", name);
-  for (const value of ["", ...values]) {
-    const option = document.createElement("option");
-    option.value = value;
-    option.textContent = value || "all";
-    list.append(option);
-  }
+  const options = ["", ...values].map((value) => make("option", { value, textContent: value || "all" }));
+  const list = make("select", { "aria-label": name }, ...options);
   list.onchange = () => {
     chosen[column] = list.value;
     refresh();
   };
-  const label = document.createElement("label");
-  label.append(name, list);
-  document.querySelector("#filters").append(label);
+  find("#filters").append(make("label", {}, name, list));
 }
 
 const heads = [...document.querySelectorAll("#findings thead th")];
 heads.forEach((head, column) => {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = head.textContent;
+  const button = make("button", { type: "button", textContent: head.textContent });
   button.onclick = () => {
     const down = head.getAttribute("aria-sort") !== "descending" && column > 2;
     const turned = head.getAttribute("aria-sort") === "ascending" && column <= 2;
@@ -64,12 +54,12 @@ heads.forEach((head, column) => {
   head.replaceChildren(button);
 });
 
-document.querySelector("#filters").hidden = false;
+find("#filters").hidden = false;
 [[0, "Grade"], [1, "Kind"], [6, "Node type"], [7, "Workflow"], [8, "Owner"]].forEach(([column, name]) => filter(column, name));
-document.querySelector("#search").oninput = refresh;
+find("#search").oninput = refresh;
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && event.target.tagName !== "INPUT") {
-    document.querySelector("#search").focus();
+    find("#search").focus();
     event.preventDefault();
   }
 });

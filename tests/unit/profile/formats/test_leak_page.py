@@ -10,7 +10,7 @@ import pytest
 
 from runtime.profile.formats import leak_page
 from runtime.profile.model import Frame, Process
-from tests.unit.profile.formats.test_flame import PageReader, names_nothing_outside
+from tests.unit.cli.page_reader import PageReader, names_nothing_outside
 
 
 def finding(**changed: Any) -> SimpleNamespace:
