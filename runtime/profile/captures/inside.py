@@ -17,21 +17,23 @@ import inspect
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from runtime.profile.captures import capture
 from runtime.profile.captures.graph import Graph
 from runtime.profile.model import Profile
-from runtime.profile.presence.processes import Looked, looked
+from runtime.profile.presence.processes import looked
 from runtime.profile.web.server import ProfileServer
 
 if TYPE_CHECKING:
     from runtime.profile.monitor.bounds import Breach
     from runtime.profile.monitor.watching import Watching
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -102,54 +104,54 @@ class _Servers:
         save(profile, Path(path), fmt, by=by)
 
 
+def _tasks(where: Any, *, merge: bool = True, pids: Collection[int] | None = None) -> Profile:
+    """The stacks of all threads and tasks, equal ones as one; see `capture.live`."""
+    return capture.live(where, merge=merge, pids=pids)
+
+
+def _tree(where: Any) -> Graph:
+    """Who waits for whom; see `capture.graph`."""
+    return capture.graph(where)[0]
+
+
+def _here(call: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[_Servers, P], T]:
+    """A function of captures, for the folder of a face."""
+
+    @wraps(call)
+    def called(self: _Servers, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return call(self.state_dir, *args, **kwargs)
+
+    return called
+
+
+def _awaited(call: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[_Servers, P], Coroutine[Any, Any, T]]:
+    """The same, done by a thread. Who is cancelled ends it, where it can be stopped."""
+    stoppable = "stop" in inspect.signature(call).parameters
+
+    @wraps(call)
+    async def called(self: _Servers, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        ended = threading.Event()
+        if stoppable:
+            kwargs.setdefault("stop", ended.is_set)
+        try:
+            return await asyncio.to_thread(call, self.state_dir, *args, **kwargs)
+        finally:
+            ended.set()
+
+    return called
+
+
 class Inside(_Servers):
     """For blocking callers."""
 
-    def cpu(
-        self,
-        seconds: float = capture.SECONDS,
-        *,
-        hz: float = capture.HZ,
-        by: Iterable[str] = (),
-        pids: Collection[int] | None = None,
-    ) -> Profile:
-        """Where CPU time goes; see `capture.cpu`."""
-        return capture.cpu(self.state_dir, seconds, hz=hz, by=by, pids=pids)
-
-    def awaits(
-        self,
-        seconds: float = capture.SECONDS,
-        *,
-        hz: float = capture.AWAIT_HZ,
-        by: Iterable[str] = (),
-        pids: Collection[int] | None = None,
-    ) -> Profile:
-        """What suspended tasks wait for; see `capture.awaits`."""
-        return capture.awaits(self.state_dir, seconds, hz=hz, by=by, pids=pids)
-
-    def tasks(self, *, merge: bool = True, pids: Collection[int] | None = None) -> Profile:
-        """The stacks of all threads and tasks; see `capture.live`."""
-        return capture.live(self.state_dir, merge=merge, pids=pids)
-
-    def held(self, kind: str, *, pids: Collection[int] | None = None) -> Profile:
-        """What of a kind of the ledger lives; see `capture.held`."""
-        return capture.held(self.state_dir, kind, pids=pids)
-
-    def flight(self, seconds: float = capture.FLIGHT_S, *, pids: Collection[int] | None = None) -> Profile:
-        """The last minute; see `capture.flight`."""
-        return capture.flight(self.state_dir, seconds, pids=pids)
-
-    def leaks(self, *, seconds: float | None = None, prove: bool = True, min_grade: str = "info") -> Any:
-        """What is held though nothing can finish or release it; see `capture.leaks`."""
-        return capture.leaks(self.state_dir, seconds=seconds, prove=prove, min_grade=min_grade)
-
-    def tree(self) -> Graph:
-        """Who waits for whom; see `capture.graph`."""
-        return capture.graph(self.state_dir)[0]
-
-    def processes(self) -> list[Looked]:
-        """Processes as they are now; see `runtime.profile.presence`."""
-        return looked(self.state_dir)
+    cpu = _here(capture.cpu)
+    awaits = _here(capture.awaits)
+    tasks = _here(_tasks)
+    held = _here(capture.held)
+    flight = _here(capture.flight)
+    leaks = _here(capture.leaks)
+    tree = _here(_tree)
+    processes = _here(looked)
 
 
 class AsyncInside(_Servers):
@@ -173,66 +175,16 @@ class AsyncInside(_Servers):
 
         return told
 
-    async def cpu(
-        self,
-        seconds: float = capture.SECONDS,
-        *,
-        hz: float = capture.HZ,
-        by: Iterable[str] = (),
-        pids: Collection[int] | None = None,
-    ) -> Profile:
-        """Where CPU time goes; see `capture.cpu`."""
-        return await _stoppable(lambda stop: capture.cpu(self.state_dir, seconds, hz=hz, by=by, pids=pids, stop=stop))
-
-    async def awaits(
-        self,
-        seconds: float = capture.SECONDS,
-        *,
-        hz: float = capture.AWAIT_HZ,
-        by: Iterable[str] = (),
-        pids: Collection[int] | None = None,
-    ) -> Profile:
-        """What suspended tasks wait for; see `capture.awaits`."""
-        return await _stoppable(
-            lambda stop: capture.awaits(self.state_dir, seconds, hz=hz, by=by, pids=pids, stop=stop)
-        )
-
-    async def tasks(self, *, merge: bool = True, pids: Collection[int] | None = None) -> Profile:
-        """The stacks of all threads and tasks; see `capture.live`."""
-        return await asyncio.to_thread(capture.live, self.state_dir, merge=merge, pids=pids)
-
-    async def held(self, kind: str, *, pids: Collection[int] | None = None) -> Profile:
-        """What of a kind of the ledger lives; see `capture.held`."""
-        return await asyncio.to_thread(capture.held, self.state_dir, kind, pids=pids)
-
-    async def flight(self, seconds: float = capture.FLIGHT_S, *, pids: Collection[int] | None = None) -> Profile:
-        """The last minute; see `capture.flight`."""
-        return await asyncio.to_thread(capture.flight, self.state_dir, seconds, pids=pids)
-
-    async def leaks(self, *, seconds: float | None = None, prove: bool = True, min_grade: str = "info") -> Any:
-        """What is held though nothing can finish or release it; see `capture.leaks`."""
-        return await _stoppable(
-            lambda stop: capture.leaks(self.state_dir, seconds=seconds, prove=prove, min_grade=min_grade, stop=stop)
-        )
-
-    async def tree(self) -> Graph:
-        """Who waits for whom; see `capture.graph`."""
-        return (await asyncio.to_thread(capture.graph, self.state_dir))[0]
-
-    async def processes(self) -> list[Looked]:
-        """Processes as they are now; see `runtime.profile.presence`."""
-        return await asyncio.to_thread(looked, self.state_dir)
+    cpu = _awaited(capture.cpu)
+    awaits = _awaited(capture.awaits)
+    tasks = _awaited(_tasks)
+    held = _awaited(capture.held)
+    flight = _awaited(capture.flight)
+    leaks = _awaited(capture.leaks)
+    tree = _awaited(_tree)
+    processes = _awaited(looked)
 
 
 def log_breach(breach: Breach) -> None:
     """What a watch does that nobody told what to do."""
     logging.getLogger("mainspring").warning("%s", breach)
-
-
-async def _stoppable(record: Callable[[Callable[[], bool]], T]) -> T:
-    """Record in a thread; who is cancelled ends the recording."""
-    stop = threading.Event()
-    try:
-        return await asyncio.to_thread(record, stop.is_set)
-    finally:
-        stop.set()
