@@ -201,9 +201,8 @@ def test_a_comparison_shows_what_came_and_went(page: Page, tmp_path: Path) -> No
     assert "+80.0 ms" in first
 
 
-@pytest.mark.parametrize("fmt", ["json", "folded", "pprof", "speedscope"])
-def test_a_dump_of_a_runtime_in_every_format(state_dir: Path, tmp_path: Path, fmt: str) -> None:
-    """Acceptance 8, of what is alive: all processes in one file, each with its threads and tasks."""
+def dumped(state_dir: Path, tmp_path: Path) -> Profile:
+    """A runtime as it is while a node of it waits for its parts."""
     path, gate = tmp_path / "runs", tmp_path / "gate"
     with Runtime(state_dir, node_types=[NodeType("io", workers=1, mode="asyncio")]) as rt:
         handle = rt.submit(handlers.wait_for_parts, str(path), str(gate))
@@ -211,6 +210,13 @@ def test_a_dump_of_a_runtime_in_every_format(state_dir: Path, tmp_path: Path, fm
         profile = dump(rt.state_dir, patience=60.0)
         gate.touch()
         assert handle.result(timeout=60.0) == 2
+    return profile
+
+
+@pytest.mark.parametrize("fmt", ["json", "folded", "pprof", "speedscope"])
+def test_a_dump_of_a_runtime_in_every_format(state_dir: Path, tmp_path: Path, fmt: str) -> None:
+    """Acceptance 8, of what is alive: all processes in one file, each with its threads and tasks."""
+    profile = dumped(state_dir, tmp_path)
     with (tmp_path / "dump").open("w+b") as file:
         write(profile, file, fmt)
         file.seek(0)
@@ -228,13 +234,7 @@ def test_a_dump_of_a_runtime_in_every_format(state_dir: Path, tmp_path: Path, fm
 
 def test_a_dump_of_a_runtime_is_shown(page: Page, state_dir: Path, tmp_path: Path) -> None:
     """Acceptance 8, of what is alive: in one page."""
-    path, gate = tmp_path / "runs", tmp_path / "gate"
-    with Runtime(state_dir, node_types=[NodeType("io", workers=1, mode="asyncio")]) as rt:
-        handle = rt.submit(handlers.wait_for_parts, str(path), str(gate))
-        await_lines(path, 1)
-        profile = dump(rt.state_dir, patience=60.0)
-        gate.touch()
-        assert handle.result(timeout=60.0) == 2
+    profile = dumped(state_dir, tmp_path)
     shown(page, tmp_path / "live.html", flame.page(profile))
     assert weight(page) == profile.total().value
     groups = {name.partition(": ")[2] for name in names(page)[1]}

@@ -25,7 +25,7 @@ from typing import Any, Final
 from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console, carried_out
 from runtime.cli.exits import bug_lines
-from runtime.profile.cli.watching import add_watch_options
+from runtime.profile.cli.watching import above_0, add_watch_options
 
 NAME: Final = "python -m runtime.profile"
 EXIT_CODES: Final = (
@@ -223,13 +223,7 @@ def _add_by(options: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} must be above 0")
-    return value
+    return above_0(text, 1e6)
 
 
 def _count(text: str) -> int:

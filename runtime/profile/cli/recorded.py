@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -28,19 +28,19 @@ DEFAULT_BY: Final = ("node_type", "workflow")
 
 def record_cpu(arguments: Namespace, console: Console) -> int:
     """The command `cpu`."""
-    check_output(arguments)
-    state = state_of(arguments, console)
-    with until_interrupted() as stop:
-        found = capture.cpu(state, arguments.duration, hz=arguments.hz, pids=pids_of(arguments, state), stop=stop)
-    return finish(found, arguments, console, interrupted=stop())
+    return _record(capture.cpu, arguments, console)
 
 
 def record_await(arguments: Namespace, console: Console) -> int:
     """The command `await`."""
+    return _record(capture.awaits, arguments, console)
+
+
+def _record(record: Callable[..., Profile], arguments: Namespace, console: Console) -> int:
     check_output(arguments)
     state = state_of(arguments, console)
     with until_interrupted() as stop:
-        found = capture.awaits(state, arguments.duration, hz=arguments.hz, pids=pids_of(arguments, state), stop=stop)
+        found = record(state, arguments.duration, hz=arguments.hz, pids=pids_of(arguments, state), stop=stop)
     return finish(found, arguments, console, interrupted=stop())
 
 

@@ -30,10 +30,10 @@ def add_watch_options(options: argparse.ArgumentParser) -> None:
     options.add_argument(
         "--slope", action="append", default=[], type=_pair, metavar="KIND=N", help="more in a minute; repeatable"
     )
-    options.add_argument("--lag", type=_above_0, metavar="SECONDS", help="an event loop may be late, at the 99th (0.5)")
-    options.add_argument("--rss", type=_above_0, metavar="MIB", help="memory that a process may have")
-    options.add_argument("--rss-slope", type=_above_0, metavar="MIB", help="by which it may grow in a minute (64)")
-    options.add_argument("--silence", type=_above_0, metavar="SECONDS", help="without an answer (30)")
+    options.add_argument("--lag", type=above_0, metavar="SECONDS", help="an event loop may be late, at the 99th (0.5)")
+    options.add_argument("--rss", type=above_0, metavar="MIB", help="memory that a process may have")
+    options.add_argument("--rss-slope", type=above_0, metavar="MIB", help="by which it may grow in a minute (64)")
+    options.add_argument("--silence", type=above_0, metavar="SECONDS", help="without an answer (30)")
 
 
 def bounds_of(arguments: Namespace) -> Bounds:
@@ -66,24 +66,25 @@ def slos_of(arguments: Namespace, state: str) -> list[Slo]:
 def _slo(text: str) -> tuple[str, float, float]:
     name, _, figures = text.partition(":")
     within, _, percent = figures.partition(":")
-    value = _above_0(percent or "99")
+    value = above_0(percent or "99")
     if not name or value >= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME:SECONDS:PERCENT, with less than 100 percent")
-    return name, _above_0(within), value
+    return name, above_0(within), value
 
 
 def _pair(text: str) -> tuple[str, float]:
     kind, _, most = text.partition("=")
     if not kind:
         raise argparse.ArgumentTypeError(f"{text!r} is not KIND=N")
-    return kind, _above_0(most)
+    return kind, above_0(most)
 
 
-def _above_0(text: str) -> float:
+def above_0(text: str, most: float = 1e12) -> float:
+    """A number above 0."""
     try:
         value = float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 < value < 1e12:
+    if not 0 < value < most:
         raise argparse.ArgumentTypeError(f"{text!r} must be above 0")
     return value
