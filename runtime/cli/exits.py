@@ -49,10 +49,10 @@ def exit_code(error: BaseException) -> Exit:
     return Exit.BUG
 
 
-def error_lines(error: MainspringError) -> list[str]:
+def error_lines(error: MainspringError, name: str = NAME) -> list[str]:
     """The error as it is shown: notes (the traceback of the user's own code), then message and hint."""
     notes = [line for note in getattr(error, "__notes__", ()) for line in note.rstrip("\n").split("\n")]
-    lines = [*notes, f"{NAME}: [{error.code}] {error.message}"]
+    lines = [*notes, f"{name}: [{error.code}] {error.message}"]
     if error.hint:
         lines.append(f"  hint: {error.hint}")
     return lines

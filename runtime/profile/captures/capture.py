@@ -169,9 +169,7 @@ def graph(where: Any = None) -> tuple[Graph, list[str]]:
         ProfileUnavailable: No process of this folder can be seen. StateFolderError: it is no state folder.
     """
     answers = ask(state_dir_of(where), "tree")
-    notes = [f"{named(process)} could not answer: {why}" for process, why in answers.failed]
-    notes += [f"{named(process)} could not be seen" for process in answers.missing]
-    return Graph.merged(content for _, content in answers.rows), notes
+    return Graph.merged(content for _, content in answers.rows), _silent(answers)
 
 
 def flight(
@@ -252,9 +250,14 @@ def merged_answers(answers: Answers, into: Profile) -> Profile:
     for process in dict.fromkeys(process for process, _ in answers.rows):
         if not is_alive(process.pid, process.start_time):
             into.notes.append(f"{named(process)} ended meanwhile; up to a second of it is missing")
-    into.notes += [f"{named(process)} could not answer: {why}" for process, why in answers.failed]
-    into.notes += [f"{named(process)} could not be seen" for process in answers.missing]
+    into.notes += _silent(answers)
     return into
+
+
+def _silent(answers: Answers) -> list[str]:
+    """Notes on who has nothing in them."""
+    notes = [f"{named(process)} could not answer: {why}" for process, why in answers.failed]
+    return notes + [f"{named(process)} could not be seen" for process in answers.missing]
 
 
 def kept(profile: Profile, by: Iterable[str]) -> Profile:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from actors.protocol.errors import MainspringError
 from runtime.cli.console import Console, carried_out
-from runtime.cli.exits import bug_lines
+from runtime.cli.exits import bug_lines, error_lines
 from runtime.profile.cli.watching import above_0, add_watch_options
 
 NAME: Final = "python -m runtime.profile"
@@ -88,9 +88,7 @@ def _run(argv: Sequence[str], console: Console) -> int:
         command: Command = getattr(import_module(f"runtime.profile.cli.{module}"), function)
         return command(arguments, console)
     except MainspringError as error:
-        console.note(f"{NAME}: [{error.code}] {error.message}")
-        if error.hint:
-            console.note(f"  hint: {error.hint}")
+        console.note(error_lines(error, NAME))
         return _BY_FAMILY.get(error.family, ProfileExit.BUG)
     except Exception as error:
         console.note(bug_lines(error))
