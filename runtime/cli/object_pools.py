@@ -11,7 +11,7 @@ import orjson
 from actors.pool_things import PoolThings
 from actors.protocol.errors import MainspringError
 from runtime.profile.ledger.kinds import CHECKOUT
-from runtime.profile.presence.control import ask, page_of_folder
+from runtime.profile.presence.control import ask, rows_of
 
 PATIENCE_S: Final = 1.0
 """Who does not answer within it is at something, and goes without a line."""
@@ -40,17 +40,11 @@ def with_pools(state: Path, summary: dict[str, Any]) -> dict[str, Any]:
 
 def _lenders(state: Path) -> frozenset[int]:
     """Workers that have ever lent something, as of what they showed last."""
-    page = page_of_folder(state)
-    if page is None:
-        return frozenset()
-    try:
-        return frozenset(
-            row.process.pid
-            for row in page.processes()
-            if row.process.role == "worker" and CHECKOUT in row.counts and row.counts[CHECKOUT].created
-        )
-    finally:
-        page.close()
+    return frozenset(
+        row.process.pid
+        for row in rows_of(state)
+        if row.process.role == "worker" and CHECKOUT in row.counts and row.counts[CHECKOUT].created
+    )
 
 
 def pool_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:

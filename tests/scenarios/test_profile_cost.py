@@ -20,7 +20,8 @@ from runtime.bench.chart import slope_of
 from runtime.bench.measure import descriptors, private_bytes
 from runtime.host import kernel
 from runtime.profile.captures import capture
-from runtime.profile.presence.control import ask, page_of_folder
+from runtime.profile.presence.control import ask, seen_page
+from runtime.profile.presence.page import REQUESTS
 from runtime.profile.presence.processes import looked
 from runtime.profile.sampling.always import ALWAYS
 from runtime.profile.sampling.buckets import RING_BYTES_MAX, ROWS_MAX
@@ -113,10 +114,8 @@ def soak(rt: Runtime, goes_on: Callable[[int], bool], warm_rounds: int) -> dict[
         until(lambda: not more_than_before(), "no process to hold more than when it was warm", PATIENCE_S)
     assert more_than_before() == {}, f"before it was {before}"
     assert not list(Path(rt.state_dir, "profile").glob("ask-*"))
-    page = page_of_folder(rt.state_dir)
-    assert page is not None
-    assert page.requests() == []
-    page.close()
+    with seen_page(rt.state_dir) as page:
+        assert not any(map(page.number, range(REQUESTS)))
     return memory
 
 

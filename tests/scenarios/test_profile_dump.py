@@ -19,7 +19,7 @@ from runtime import AsyncRuntime, NodeType, Runtime
 from runtime.host import kernel
 from runtime.profile.captures.live import dump
 from runtime.profile.model import Profile, StackSample
-from runtime.profile.presence.control import ask, page_of_folder
+from runtime.profile.presence.control import ask, page_of_folder, rows_of, seen_page
 from tests.scenarios import handlers_profile as handlers
 from tests.scenarios.waiting import await_lines, until
 from tests.tidy.tree import ROOT
@@ -29,12 +29,7 @@ PATIENCE_S = 60.0
 
 
 def titles(rt: Runtime) -> list[str]:
-    page = page_of_folder(rt.state_dir)
-    assert page is not None
-    try:
-        return sorted(row.process.title for row in page.processes())
-    finally:
-        page.close()
+    return sorted(row.process.title for row in rows_of(rt.state_dir))
 
 
 def main_threads(profile: Profile) -> dict[str, StackSample]:
@@ -199,16 +194,12 @@ def test_another_program_sees_an_asyncio_face(state_dir: Path) -> None:
 def test_a_checkpointer_has_a_slot_while_it_lives(state_dir: Path) -> None:
     """Errands too: whoever is forked by the spawner is there."""
     with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)], checkpoint_bytes=1 << 20) as rt:
-        page = page_of_folder(rt.state_dir)
-        assert page is not None
         seen = set()
-        try:
+        with seen_page(rt.state_dir) as page:
             for _ in range(40):
                 assert len(list(rt.map(handlers.same, ["x" * 2000] * 1000))) == 1000
                 slots = [page.row(slot) for slot in range(8)]
                 seen |= {row.process.role for row in slots if row is not None}
                 if "checkpointer" in seen:
                     break
-        finally:
-            page.close()
         assert "checkpointer" in seen

@@ -27,7 +27,7 @@ from runtime.profile.monitor.bundle import Evidence
 from runtime.profile.monitor.burn import Slo, SloMeter
 from runtime.profile.monitor.meters import RunMeter
 from runtime.profile.monitor.watching import Bounds, Breach, Watch, Watching
-from runtime.profile.presence.control import ask, page_of_folder
+from runtime.profile.presence.control import ask, rows_of, seen_page
 from runtime.profile.presence.page import LETS_ATTACH
 from tests.scenarios import handlers_hygiene, handlers_watch
 from tests.scenarios.waiting import pause, until
@@ -198,12 +198,7 @@ def test_who_may_attach_is_asked_of_the_kernel_in_each_process(state_dir: Path, 
     profiling = Profiling(allow_attach=asked)
     with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)], profiling=profiling) as rt:
         rt.submit(handlers_watch.show, 1).result(timeout=PATIENCE_S)
-        page = page_of_folder(state_dir)
-        assert page is not None
-        try:
-            rows = {row.process.role: bool(row.hears & LETS_ATTACH) for row in page.processes()}
-        finally:
-            page.close()
+        rows = {row.process.role: bool(row.hears & LETS_ATTACH) for row in rows_of(state_dir)}
         assert {"face", "spawner", "engine", "worker"} <= set(rows)
         fact = next(fact for fact in doctor.of_folder(str(state_dir)) if fact.name == "allow_attach")
     known = os.path.exists(doctor.YAMA)
@@ -227,17 +222,13 @@ def test_s47_the_node_type_and_the_line_whose_memory_grows_are_named(state_dir: 
 
         work()
         watch = Watch(state_dir, bounds=Bounds(rss_per_min=2 << 20, silence=PATIENCE_S), memory_s=1.0)
-        page = page_of_folder(state_dir)
-        assert page is not None
-        try:
+        with seen_page(state_dir) as page:
             found: list[Breach] = []
             for second in range(0, 120, 10):
                 work()
                 found += watch.look(page, time.monotonic_ns() + second * 1_000_000_000)
                 if found:
                     break
-        finally:
-            page.close()
         grown = [one for one in found if one.trigger == "slope-memory-worker-leaky"]
         assert grown, found
         with going_on(work):

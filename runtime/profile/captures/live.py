@@ -11,7 +11,7 @@ from typing import Final
 
 from runtime.profile.captures.snapshot import hung_profile
 from runtime.profile.model import COUNT, LIVE, Process, Profile
-from runtime.profile.presence.control import ask, hung_stacks, page_of_folder
+from runtime.profile.presence.control import ask, hung_stacks, rows_of
 
 PATIENCE_S: Final = 1.5
 """Until a process that does not answer is taken for one that hangs in C; on a busy machine it may only lack a core, and
@@ -48,12 +48,6 @@ def dump(
 
 
 def _hung(state_dir: str | os.PathLike[str], process: Process) -> Profile | None:
-    page = page_of_folder(state_dir)
-    if page is None:
-        return None
-    try:
-        row = next((row for row in page.processes() if row.process == process), None)
-        text = None if row is None else hung_stacks(row)
-        return None if text is None else hung_profile(text, process)
-    finally:
-        page.close()
+    row = next((row for row in rows_of(state_dir) if row.process == process), None)
+    text = None if row is None else hung_stacks(row)
+    return None if text is None else hung_profile(text, process)

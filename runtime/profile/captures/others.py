@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Final
 
 from runtime.profile.model import Frame, Process, Profile, StackSample
-from runtime.profile.presence.control import page_of_folder
+from runtime.profile.presence.control import rows_of
 
 SPAWNER: Final = "spawner"
 FACE: Final = "face"
@@ -89,13 +89,7 @@ class OtherProcesses:
 def others_of(state_dir: str) -> Iterator[tuple[Known, Process, str, int]]:
     """Spawner and program, and each process below one of the page that has no slot itself: who, whose, its name (of
     those two: empty), CPU time in nanoseconds."""
-    page = page_of_folder(state_dir)
-    if page is None:
-        return
-    try:
-        ours = {row.process.pid: row.process for row in page.processes()}
-    finally:
-        page.close()
+    ours = {row.process.pid: row.process for row in rows_of(state_dir)}
     stats = dict(_stats())
     for pid, (name, fields) in stats.items():
         owner = ours.get(pid)

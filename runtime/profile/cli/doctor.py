@@ -28,7 +28,7 @@ from runtime.profile.cli.shared import state_of
 from runtime.profile.cli.stacks import as_json
 from runtime.profile.ledger.books import Ledger
 from runtime.profile.model import Process
-from runtime.profile.presence.control import ask, page_of_folder
+from runtime.profile.presence.control import ask, rows_of
 from runtime.profile.presence.here import C_SIGNAL, SIGNAL
 from runtime.profile.presence.page import LETS_ATTACH
 from runtime.profile.presence.processes import looked
@@ -252,10 +252,7 @@ def best(call: Callable[[], Any], tries: int = 5) -> int:
 
 def _attachable(state: str) -> Fact:
     """Whether `Profiling(allow_attach=True)` is in force."""
-    page = page_of_folder(state)
-    rows = [] if page is None else page.processes()
-    if page is not None:
-        page.close()
+    rows = rows_of(state)
     count = sum(bool(row.hears & LETS_ATTACH) for row in rows)
     if count:
         return Fact("allow_attach", GOOD, f"{count} of {len(rows)} processes let any process of this user attach")

@@ -28,7 +28,7 @@ from runtime.profile.cli.doctor import py_spy
 from runtime.profile.cli.recorded import check_output, finish
 from runtime.profile.cli.shared import state_of, until_interrupted
 from runtime.profile.model import CPU, NANOSECONDS, Frame, Process, Profile, StackSample
-from runtime.profile.presence.control import page_of_folder
+from runtime.profile.presence.control import seen_page
 
 IDLE: Final = frozenset(
     "select poll epoll wait _wait wait_for_tstate_lock acquire _recv recv recv_into accept read readinto sleep get "
@@ -58,13 +58,8 @@ def run_py_spy(arguments: Namespace, console: Console) -> int:
 
 def processes_of(state: str) -> list[Process]:
     """Who is to be looked at. Raises ProfileUnavailable."""
-    page = page_of_folder(state)
-    if page is None:
-        raise ProfileUnavailable(f"no program of this user has {state} open here")
-    try:
+    with seen_page(state) as page:
         return [row.process for row in page.processes()]
-    finally:
-        page.close()
 
 
 def spy(

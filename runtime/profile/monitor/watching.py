@@ -45,7 +45,7 @@ from runtime.profile.monitor.bounds import WINDOW_NS, Bounds, Breach, WatchedPro
 from runtime.profile.monitor.bundle import Bundles, Evidence
 from runtime.profile.monitor.burn import Burning, Slo
 from runtime.profile.monitor.lag import Block
-from runtime.profile.presence.control import TIMEOUT_S, ask, page_of_folder
+from runtime.profile.presence.control import TIMEOUT_S, ask, seen_page
 from runtime.profile.presence.find import state_dir_of
 from runtime.profile.presence.page import Page
 
@@ -261,28 +261,25 @@ def watch(
     bundles = Bundles(state_dir, evidence) if save else None
     healthy_ns = int(healthy * 1e9)
     watching = Watch(state_dir, bounds=bounds, slos=slos, bundles=bundles, evidence=evidence, healthy_ns=healthy_ns)
-    page = page_of_folder(state_dir)
-    if page is None:
-        raise ProfileUnavailable(f"no program of this user has {state_dir} open here")
     breaches: list[Breach] = []
     ends_s = None if seconds is None else time.monotonic() + seconds
-    try:
-        while (stop is None or not stop()) and (ends_s is None or time.monotonic() < ends_s):
-            now_ns = time.monotonic_ns()
-            if not page.processes():
-                break
-            watching.ask_all(now_ns)
-            for breach in watching.look(page, now_ns):
-                saved = watching.save(watching.explain(breach))
-                breaches.append(saved)
-                if tell is not None:
-                    tell(saved)
-            watching.keep_healthy(now_ns)
-            pass_time(LOOK_S, stop)
-    finally:
-        page.close()
-        for slo in slos:
-            getattr(slo.measure, "close", lambda: None)()
+    with seen_page(state_dir) as page:
+        try:
+            while (stop is None or not stop()) and (ends_s is None or time.monotonic() < ends_s):
+                now_ns = time.monotonic_ns()
+                if not page.processes():
+                    break
+                watching.ask_all(now_ns)
+                for breach in watching.look(page, now_ns):
+                    saved = watching.save(watching.explain(breach))
+                    breaches.append(saved)
+                    if tell is not None:
+                        tell(saved)
+                watching.keep_healthy(now_ns)
+                pass_time(LOOK_S, stop)
+        finally:
+            for slo in slos:
+                getattr(slo.measure, "close", lambda: None)()
     return breaches
 
 

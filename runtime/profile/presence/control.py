@@ -17,8 +17,8 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -54,7 +54,7 @@ from runtime.profile.presence.page import (
 )
 from runtime.storage.folder import StateFolder
 
-__all__ = ["Answers", "Request", "ask", "hung_stacks", "page_of_folder", "send"]
+__all__ = ["Answers", "Request", "ask", "hung_stacks", "page_of_folder", "rows_of", "seen_page", "send"]
 
 TIMEOUT_S: Final = 5.0
 """Beyond what a request takes by itself: a busy machine may leave a process without a core for that long."""
@@ -105,6 +105,29 @@ def page_of_folder(state_dir: str | os.PathLike[str]) -> Page | None:
         return None
 
 
+@contextmanager
+def seen_page(state_dir: str | os.PathLike[str]) -> Iterator[Page]:
+    """The same for a block, behind which it is closed.
+
+    Raises:
+        ProfileUnavailable: There is none, or it cannot be seen. StateFolderError: It is no state folder.
+    """
+    page = page_of_folder(state_dir)
+    if page is None:
+        raise ProfileUnavailable(f"no program of this user has {os.fspath(state_dir)} open here")
+    with closing(page):
+        yield page
+
+
+def rows_of(state_dir: str | os.PathLike[str]) -> list[ProcessRow]:
+    """Who stands in it; nobody where there is none. Raises StateFolderError: it is no state folder."""
+    page = page_of_folder(state_dir)
+    if page is None:
+        return []
+    with closing(page):
+        return page.processes()
+
+
 def ask(
     state_dir: str | os.PathLike[str],
     what: str,
@@ -133,13 +156,8 @@ def ask(
         ProfileUnavailable: No process of this folder can be seen, or too much is asked at the same time.
         StateFolderError: It is no state folder. CallerError: The options are too long.
     """
-    page = page_of_folder(state_dir)
-    if page is None:
-        raise ProfileUnavailable(f"no program of this user has {os.fspath(state_dir)} open here")
-    try:
+    with seen_page(state_dir) as page:
         return _ask(page, what, seconds, timeout, only, options, stop)
-    finally:
-        page.close()
 
 
 def _ask(

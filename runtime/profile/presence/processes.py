@@ -16,10 +16,9 @@ import time
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.profile.ledger.books import Count
 from runtime.profile.model import Process
-from runtime.profile.presence.control import ask, page_of_folder
+from runtime.profile.presence.control import ask, seen_page
 from runtime.profile.presence.page import LETS_ATTACH
 
 _TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -95,13 +94,8 @@ def looked(state_dir: str | os.PathLike[str], *, fresh: bool = True) -> list[Loo
     """
     if fresh:
         ask(state_dir, "count", timeout=FRESH_S)
-    page = page_of_folder(state_dir)
-    if page is None:
-        raise ProfileUnavailable(f"no program of this user has {os.fspath(state_dir)} open here")
-    try:
+    with seen_page(state_dir) as page:
         rows = page.processes()
-    finally:
-        page.close()
     now_ns = time.monotonic_ns()
     found = []
     for row in rows:
