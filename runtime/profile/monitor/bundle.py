@@ -51,7 +51,14 @@ _LEAKS_S: Final = 5.0
 
 
 class Evidence:
-    """Where the parts of a bundle come from; each may be replaced. They raise what they like."""
+    """Where the parts of a bundle come from; each may be replaced. They raise what they like.
+
+    Args:
+        seconds: How long cpu and await are recorded.
+    """
+
+    def __init__(self, seconds: float = RECORD_S) -> None:
+        self.seconds = seconds
 
     def flight(self, state_dir: str) -> Profile:
         """The last minute."""
@@ -59,11 +66,11 @@ class Evidence:
 
     def cpu(self, state_dir: str) -> Profile:
         """From now on."""
-        return _captured("cpu", state_dir, RECORD_S)
+        return _captured("cpu", state_dir, self.seconds)
 
     def awaits(self, state_dir: str) -> Profile:
         """From now on."""
-        return _captured("awaits", state_dir, RECORD_S)
+        return _captured("awaits", state_dir, self.seconds)
 
     def stacks(self, state_dir: str) -> Profile:
         """As they are."""
@@ -71,7 +78,8 @@ class Evidence:
 
     def leaks(self, state_dir: str) -> Report:
         """Grown meanwhile, or proved."""
-        return survey(state_dir, seconds=_LEAKS_S, timeout=RECORD_S - _LEAKS_S)
+        seconds = min(_LEAKS_S, self.seconds)
+        return survey(state_dir, seconds=seconds, timeout=max(_LEAKS_S, self.seconds - seconds))
 
     def page(self, profile: Profile) -> bytes:
         """The flame graph."""
