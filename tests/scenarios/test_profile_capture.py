@@ -7,7 +7,6 @@ independent decoder) and 12 in part (a process that is killed while it is record
 from __future__ import annotations
 
 import asyncio
-import http.client
 import os
 import signal
 import threading
@@ -25,10 +24,10 @@ from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.doctor import py_spy
 from runtime.profile.formats import flame, pprof
 from runtime.profile.model import CPU, Profile
-from runtime.profile.web.server import ProfileServer
 from tests.scenarios import handlers_capture as handlers
 from tests.scenarios import handlers_sampling
 from tests.scenarios.waiting import await_lines, until
+from tests.unit.profile.web.test_server import get
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
 PATIENCE_S = 60.0
@@ -160,17 +159,6 @@ def test_the_command_line_shows_a_runtime(state_dir: Path, tmp_path: Path, capsy
         gate.touch()
         handle.result(timeout=PATIENCE_S)
     shown("ps", state, code=ProfileExit.ENVIRONMENT)
-
-
-def get(server: ProfileServer, path: str) -> tuple[int, dict[str, str], bytes]:
-    host, _, port = server.url.removeprefix("http://").rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port))
-    try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {server.token}"})
-        answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read()
-    finally:
-        connection.close()
 
 
 def test_go_urls_give_what_go_has_there(state_dir: Path, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def get(server: ProfileServer, path: str, method: str = "GET", **headers: str) -
     host, _, port = server.url.removeprefix("http://").rpartition(":")
     connection = http.client.HTTPConnection(host, int(port))
     try:
-        connection.request(method, path, headers={"Authorization": f"Bearer {TOKEN}", **headers})
+        connection.request(method, path, headers={"Authorization": f"Bearer {server.token}", **headers})
         answer = connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read()
     finally:
