@@ -178,7 +178,7 @@ class WorkerPool:
     def _on_grant(self, message: msg.Grant) -> None:
         worker = self.workers[message.worker]
         if not worker.book.held:
-            worker.progress_ns = worker.busy_since_ns = self.now_ns
+            worker.progress_ns = self.now_ns
             self.replan = self.replan or self.watch_due_ns <= self.now_ns
         worker.saw_kind(message.kind.no)
         group = worker.book.grant(message.run, message.kind, message.nodes, message.batch)

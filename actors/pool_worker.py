@@ -39,7 +39,6 @@ class PoolWorker:
     __slots__ = (
         "book",
         "boot_error",
-        "busy_since_ns",
         "current",
         "drain_reason",
         "frozen_ns",
@@ -72,7 +71,6 @@ class PoolWorker:
         self.current = 0
         self.running: Sequence[tuple[int, int]] = ()
         self.progress_ns = self.idle_since_ns = now_ns
-        self.busy_since_ns = 0
         self.revoking = False
         self.gives_way: tuple[str, tuple[int, ...]] | None = None
         self.refused: set[int] = set()

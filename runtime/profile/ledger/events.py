@@ -5,7 +5,7 @@ they waited, exceptions that nobody took.
 coroutine that nobody awaited is a function of `warnings`, which it looks up each time, so filters do not matter; what
 loops say goes to the logger "asyncio". The line that lacks the await is what Python notes of each coroutine when it is
 asked to, which costs each of them: so it is asked with the first such event. Where the interpreter has no such
-function, the warning is not counted (`unawaited_seen`), and the rest works.
+function, the warning is not counted, and the rest works.
 
 Concurrency: installed and removed by one thread; hooks run in whichever thread collects. They raise nothing.
 """
@@ -53,7 +53,6 @@ class EventHooks(logging.Handler):
         self.events: list[NotedEvent] = []
         self._enter = enter
         self._before: Callable[[Any], None] | None = None
-        self.unawaited_seen = False
 
     def install(self, *, loops: bool = True) -> None:
         """From now on. `loops`: what loops say, too; a worker's own loop enters that itself."""
@@ -62,7 +61,6 @@ class EventHooks(logging.Handler):
         if before is not None and not (self._enter and isinstance(other, EventHooks) and other._enter):
             self._before = before
             setattr(warnings, _HOOK, self._unawaited)
-            self.unawaited_seen = True
         if loops:
             logging.getLogger("asyncio").addHandler(self)
 

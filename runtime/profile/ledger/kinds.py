@@ -19,7 +19,6 @@ class LedgerKind(NamedTuple):
         ttl_s: Older than this is old.
         ceiling: More than so many in one process are worth a look.
         title: For people.
-        tracked: Whether the ledger has an entry for each; otherwise it is counted where it is kept (`LEDGER.gauge`).
         event: Whether one occurrence is a finding, however young.
     """
 
@@ -28,7 +27,6 @@ class LedgerKind(NamedTuple):
     ttl_s: float
     ceiling: int
     title: str
-    tracked: bool = True
     event: bool = False
 
 
@@ -60,24 +58,24 @@ KINDS: Final = (
     LedgerKind(2, DESTROYED, 0.0, 1, "tasks that were collected while they waited", event=True),
     LedgerKind(3, UNAWAITED, 0.0, 1, "coroutines that nobody awaited", event=True),
     LedgerKind(4, UNREAD, 60.0, 100, "ended tasks whose exception nobody took"),
-    LedgerKind(5, RUN, 3600.0, 1_000_000, "runs that have not ended", tracked=False),
+    LedgerKind(5, RUN, 3600.0, 1_000_000, "runs that have not ended"),
     LedgerKind(6, ACTOR, 60.0, 1_000, "actors"),
-    LedgerKind(7, MESSAGE, 60.0, 1_000_000, "messages that were not taken", tracked=False),
-    LedgerKind(8, ASK, 60.0, 10_000, "questions without an answer", tracked=False),
-    LedgerKind(9, TIMER, 3600.0, 1_000_000, "timers", tracked=False),
+    LedgerKind(7, MESSAGE, 60.0, 1_000_000, "messages that were not taken"),
+    LedgerKind(8, ASK, 60.0, 10_000, "questions without an answer"),
+    LedgerKind(9, TIMER, 3600.0, 1_000_000, "timers"),
     LedgerKind(10, GENERATOR, 60.0, 1_000, "asynchronous generators"),
-    LedgerKind(11, THREAD, 300.0, 256, "threads", tracked=False),
+    LedgerKind(11, THREAD, 300.0, 256, "threads"),
     LedgerKind(12, EXECUTOR, 300.0, 64, "executors of threads"),
-    LedgerKind(13, PROCESS, 300.0, 1_100, "child processes", tracked=False),
-    LedgerKind(14, SEGMENT, 300.0, 4_000, "blocks of shared memory", tracked=False),
+    LedgerKind(13, PROCESS, 300.0, 1_100, "child processes"),
+    LedgerKind(14, SEGMENT, 300.0, 4_000, "blocks of shared memory"),
     LedgerKind(15, VIEW, 60.0, 1_000, "exported views of shared memory"),
     LedgerKind(16, LOCK, 60.0, 1_000, "locks that are held"),
-    LedgerKind(17, LEASE, 3600.0, 1_000_000, "leases", tracked=False),
-    LedgerKind(18, DESCRIPTOR, 300.0, 4_000, "file descriptors", tracked=False),
-    LedgerKind(19, TRANSPORT, 300.0, 1_000, "network connections", tracked=False),
+    LedgerKind(17, LEASE, 3600.0, 1_000_000, "leases"),
+    LedgerKind(18, DESCRIPTOR, 300.0, 4_000, "file descriptors"),
+    LedgerKind(19, TRANSPORT, 300.0, 1_000, "network connections"),
     LedgerKind(20, SUBSCRIPTION, 3600.0, 1_000, "subscriptions"),
     LedgerKind(21, CHECKOUT, 60.0, 1_000, "things that were taken out of a pool"),
-    LedgerKind(22, BOOKS, 0.0, 1, "books that do not balance", tracked=False, event=True),
+    LedgerKind(22, BOOKS, 0.0, 1, "books that do not balance", event=True),
 )
 NAMES: Final = tuple(kind.name for kind in KINDS)
 """In the order of their numbers."""
