@@ -37,6 +37,15 @@ def merged(answers: Answers, kind: str = CPU) -> Profile:
     return Profile(kind).merge(*(Profile.from_json(content) for _, content in answers.rows))
 
 
+def profiled(rt: Runtime, handle: Any, path: Path, gate: Path, *what: str, **options: Any) -> Profile:
+    """A profile of the worker while it runs this, which ends behind it."""
+    await_lines(path, 1)
+    found = of_worker(captured(rt, *what, **options))
+    gate.touch()
+    handle.result(timeout=PATIENCE_S)
+    return found
+
+
 @contextmanager
 def capturing(rt: Runtime, what: str = "cpu") -> Iterator[list[Answers]]:
     """A capture of three seconds, which begins in the block and ends behind it."""
@@ -76,11 +85,7 @@ def test_a_busy_worker_is_seen_under_its_node_type_with_labels(state_dir: Path, 
     with Runtime(state_dir, tasks=tasks, node_types=[NodeType("cpu", workers=1)]) as rt:
         flow = Flow("checkout")
         flow.add(task, str(path), str(gate))
-        run = rt.submit(flow)
-        await_lines(path, 1)
-        profile = of_worker(captured(rt))
-        gate.touch()
-        run.result(timeout=PATIENCE_S)
+        profile = profiled(rt, rt.submit(flow), path, gate)
     assert part_of(under_node(profile), profile) >= 0.95
     labelled = profile.filter(workflow="checkout", tenant="acme", node_type="cpu", actor="compute", attempt="1")
     assert part_of(labelled, profile) >= 0.95
@@ -101,11 +106,9 @@ def test_tasks_of_the_hot_loop_are_seen_too(state_dir: Path) -> None:
 def test_tasks_and_threads_of_a_handler_keep_its_labels(state_dir: Path, tmp_path: Path) -> None:
     path, gate = tmp_path / "runs", tmp_path / "gate"
     with Runtime(state_dir, node_types=[NodeType("cpu", workers=1, mode="asyncio")]) as rt:
-        handle = rt.submit(handlers.compute_in_tasks, str(path), str(gate))
-        await_lines(path, 1)
-        profile = of_worker(captured(rt, seconds=2.0, hz=200))
-        gate.touch()
-        handle.result(timeout=PATIENCE_S)
+        profile = profiled(
+            rt, rt.submit(handlers.compute_in_tasks, str(path), str(gate)), path, gate, seconds=2.0, hz=200
+        )
     mine = profile.filter(customer="acme", workflow="compute_in_tasks")
     stacks = {tuple(frame.name for frame in sample.stack) for sample, _ in mine}
     assert ("node:cpu", "compute_in_tasks", "<task>", "part", "count") in stacks
@@ -118,11 +121,7 @@ def test_batches_and_the_threads_of_the_loop_are_under_their_node_type(state_dir
     tasks = TaskRegistry()
     task = tasks.task(batch=Batch(max_size=2, max_wait=0.01))(handlers.compute_batches)
     with Runtime(state_dir, tasks=tasks, node_types=[NodeType("cpu", workers=1, mode="asyncio")]) as rt:
-        handle = rt.submit(task, f"{path}|{gate}")
-        await_lines(path, 1)
-        profile = of_worker(captured(rt, seconds=2.0, hz=200))
-        gate.touch()
-        handle.result(timeout=PATIENCE_S)
+        profile = profiled(rt, rt.submit(task, f"{path}|{gate}"), path, gate, seconds=2.0, hz=200)
     on_loop = profile.filter(lambda sample: sample.stack[-1].name == "count")
     assert on_loop.total().value > 0
     assert part_of(under_node(on_loop), on_loop) == 1.0
@@ -135,11 +134,9 @@ def test_batches_and_the_threads_of_the_loop_are_under_their_node_type(state_dir
 def test_what_waits_is_weighted_by_time(state_dir: Path, tmp_path: Path) -> None:
     path, gate = tmp_path / "runs", tmp_path / "gate"
     with Runtime(state_dir, node_types=[NodeType("cpu", workers=1, mode="asyncio")]) as rt:
-        handle = rt.submit(handlers.wait_for_gate, str(path), str(gate))
-        await_lines(path, 1)
-        profile = of_worker(captured(rt, "await", seconds=2.0, hz=10))
-        gate.touch()
-        handle.result(timeout=PATIENCE_S)
+        profile = profiled(
+            rt, rt.submit(handlers.wait_for_gate, str(path), str(gate)), path, gate, "await", seconds=2.0, hz=10
+        )
     expected = ("node:cpu", "wait_for_gate", "<task look #>", "look_for")
     found = profile.filter(lambda sample: tuple(frame.name for frame in sample.stack[:4]) == expected)
     assert found.total().seen > 3
