@@ -10,9 +10,10 @@ from typing import Final
 from actors.protocol.errors import EnvironmentFault
 from actors.protocol.profile_errors import ProfileUnreadable
 from runtime.cli.outputs import check_writable, write_output
-from runtime.cli.report import align, duration_text
+from runtime.cli.report import align
 from runtime.profile.diff import BY, Diff, DiffRow, Unit, diff
 from runtime.profile.formats import files, flame
+from runtime.profile.formats.figures import rate_text
 from runtime.profile.model import NANOSECONDS, Labels, Profile
 
 ROWS_SHOWN: Final = 40
@@ -106,8 +107,8 @@ def diff_lines(found: Diff, rows_max: int = ROWS_SHOWN) -> Iterator[str]:
         rows = [
             (
                 _labels(row.labels) + ("" if row.compared else " *"),
-                _rate(row.before, found.unit),
-                _rate(row.after, found.unit),
+                rate_text(row.before, found.unit),
+                rate_text(row.after, found.unit),
                 _ratio(row.before, row.after),
                 f"{row.seen_before:,} / {row.seen_after:,}",
             )
@@ -138,7 +139,7 @@ def _cells(row: DiffRow, unit: str, sampled: bool) -> tuple[str, ...]:
         stack = "..." + stack[3 - STACK_SHOWN_CHARS :]
     labels = f"[{_labels(row.labels)}] " if row.labels else ""
     what = f"{row.verdict:<8} {labels}{stack}"
-    cells = (what, _rate(row.before, unit), _rate(row.after, unit), _ratio(row.before, row.after))
+    cells = (what, rate_text(row.before, unit), rate_text(row.after, unit), _ratio(row.before, row.after))
     if not sampled or row.low is None or row.high is None:
         return cells
     share = f"{row.share_before:.1%} > {row.share_after:.1%}"
@@ -147,10 +148,6 @@ def _cells(row: DiffRow, unit: str, sampled: bool) -> tuple[str, ...]:
 
 def _labels(labels: Labels) -> str:
     return ", ".join(f"{name}={text}" for name, text in labels) or "no labels"
-
-
-def _rate(value: float, unit: str) -> str:
-    return f"{duration_text(round(value))}/s" if unit == NANOSECONDS else f"{value:,.0f}"
 
 
 def _ratio(before: float, after: float) -> str:

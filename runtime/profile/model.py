@@ -60,6 +60,11 @@ class Process(NamedTuple):
         number = f" {self.number}" if self.number else ""
         return f"{self.role}{number}" + (f" [{self.node_type}]" if self.node_type else "")
 
+    @property
+    def named(self) -> str:
+        """In a note: "worker 3 [http] (pid 12)"."""
+        return f"{self.title} (pid {self.pid})"
+
 
 class StackSample(NamedTuple):
     """What is weighed."""

@@ -27,7 +27,7 @@ from runtime.profile.captures.graph import Graph
 from runtime.profile.captures.live import PATIENCE_S, dump
 from runtime.profile.captures.others import FACE, OtherProcesses
 from runtime.profile.captures.snapshot import merged as merged_stacks
-from runtime.profile.model import AWAIT, COUNT, CPU, NANOSECONDS, Process, Profile, StackSample
+from runtime.profile.model import AWAIT, COUNT, CPU, NANOSECONDS, Profile, StackSample
 from runtime.profile.presence.control import Answers, ask
 from runtime.profile.presence.find import state_dir_of
 
@@ -79,7 +79,7 @@ def cpu(
     faces = [process for process, _ in answers.failed if process.role == FACE]
     answers = answers._replace(failed=[one for one in answers.failed if one[0] not in faces])
     profile = merged_answers(answers, Profile(CPU, NANOSECONDS, hz=hz))
-    profile.notes += [f"{named(face)} is not sampled: its signals are the program's own" for face in faces]
+    profile.notes += [f"{face.named} is not sampled: its signals are the program's own" for face in faces]
     others.add_to(profile)
     return kept(profile, by)
 
@@ -246,18 +246,18 @@ def merged_answers(answers: Answers, into: Profile) -> Profile:
         try:
             into.merge(Profile.from_json(content))
         except ValueError as strange:
-            into.notes.append(f"{named(process)}: {strange}")
+            into.notes.append(f"{process.named}: {strange}")
     for process in dict.fromkeys(process for process, _ in answers.rows):
         if not is_alive(process.pid, process.start_time):
-            into.notes.append(f"{named(process)} ended meanwhile; up to a second of it is missing")
+            into.notes.append(f"{process.named} ended meanwhile; up to a second of it is missing")
     into.notes += _silent(answers)
     return into
 
 
 def _silent(answers: Answers) -> list[str]:
     """Notes on who has nothing in them."""
-    notes = [f"{named(process)} could not answer: {why}" for process, why in answers.failed]
-    return notes + [f"{named(process)} could not be seen" for process in answers.missing]
+    notes = [f"{process.named} could not answer: {why}" for process, why in answers.failed]
+    return notes + [f"{process.named} could not be seen" for process in answers.missing]
 
 
 def kept(profile: Profile, by: Iterable[str]) -> Profile:
@@ -281,11 +281,6 @@ def delta(before: Profile, after: Profile) -> Profile:
         if was[0] != now[0]:
             made.add(sample, now[0] - was[0], abs(now[1] - was[1]))
     return made
-
-
-def named(process: Process) -> str:
-    """A process in a note."""
-    return f"{process.title} (pid {process.pid})"
 
 
 def _set(pids: Collection[int] | None) -> frozenset[int] | None:

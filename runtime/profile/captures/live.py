@@ -37,11 +37,11 @@ def dump(
     answers = ask(state_dir, "dump", timeout=patience, only=pids)
     merged = Profile(LIVE, COUNT)
     merged.merge(*(Profile.from_json(content) for _, content in answers.rows))
-    merged.notes += [f"{process.title} (pid {process.pid}): {why}" for process, why in answers.failed]
+    merged.notes += [f"{process.named}: {why}" for process, why in answers.failed]
     for process in answers.missing:
         found = _hung(state_dir, process)
         if found is None:
-            merged.notes.append(f"{process.title} (pid {process.pid}) could not be seen")
+            merged.notes.append(f"{process.named} could not be seen")
         else:
             merged.merge(found)
     return merged

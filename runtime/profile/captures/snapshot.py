@@ -311,9 +311,7 @@ def _labels(labels: Labels, **facts: str) -> Labels:
 def hung_profile(text: str, process: Process) -> Profile:
     """The stacks that `faulthandler` wrote, as a profile."""
     profile = Profile(LIVE, COUNT, begun_ns=time.time_ns())
-    profile.notes.append(
-        f"{process.title} (pid {process.pid}) does not come to its next bytecode: it is in a C function"
-    )
+    profile.notes.append(f"{process.named} does not come to its next bytecode: it is in a C function")
     thread, frames = "", list[Frame]()
     for line in [*text.splitlines(), "Thread 0x0 (most recent call first):"]:
         head = _STACK_HEAD.match(line)

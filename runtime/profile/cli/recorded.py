@@ -19,6 +19,7 @@ from runtime.profile.captures import capture
 from runtime.profile.cli.app import ProfileExit
 from runtime.profile.cli.shared import frame_text, names_of, note_all, pids_of, state_of, until_interrupted
 from runtime.profile.convert import save as save_file
+from runtime.profile.formats.figures import amount_text
 from runtime.profile.formats.files import ending_of, format_of, known_format
 from runtime.profile.model import NANOSECONDS, Frame, Profile
 
@@ -95,7 +96,7 @@ def summary_lines(profile: Profile, by: tuple[str, ...]) -> Iterator[str]:
     if not total.value:
         yield "nothing was recorded"
         return
-    yield f"{_amount(profile, total.value)} in {duration_text(profile.duration_ns)}, seen {total.seen:,} times"
+    yield f"{amount_text(total.value, profile.unit)} in {duration_text(profile.duration_ns)}, seen {total.seen:,} times"
     processes: dict[str, int] = {}
     functions: dict[Frame, int] = {}
     for sample, weight in profile:
@@ -120,9 +121,5 @@ def summary_lines(profile: Profile, by: tuple[str, ...]) -> Iterator[str]:
 
 def _table(profile: Profile, head: str, sums: dict[str, int], total: int) -> list[str]:
     rows = sorted(sums.items(), key=lambda row: -row[1])
-    cells = [(name, f"{value / total:.1%}", _amount(profile, value)) for name, value in rows[:ROWS]]
+    cells = [(name, f"{value / total:.1%}", amount_text(value, profile.unit)) for name, value in rows[:ROWS]]
     return align([(head, "share", "time" if profile.unit == NANOSECONDS else "number"), *cells])
-
-
-def _amount(profile: Profile, value: int) -> str:
-    return duration_text(value) if profile.unit == NANOSECONDS else f"{value:,}"

@@ -23,7 +23,7 @@ from typing import Final
 
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.cli.console import Console
-from runtime.profile.captures.capture import named, pass_time
+from runtime.profile.captures.capture import pass_time
 from runtime.profile.cli.doctor import py_spy
 from runtime.profile.cli.recorded import check_output, finish
 from runtime.profile.cli.shared import state_of, until_interrupted
@@ -106,7 +106,7 @@ def spy(
         except OSError:
             text = ""
         if child.returncode not in (0, None, -signal.SIGINT) and not text:
-            merged.notes.append(f"{named(process)}: {said.strip().splitlines()[-1] if said.strip() else 'no samples'}")
+            merged.notes.append(f"{process.named}: {said.strip().splitlines()[-1] if said.strip() else 'no samples'}")
         for sample, number in read_raw(text, process, idle=idle):
             merged.add(sample, round(number * 1e9 / hz), number)
     return merged

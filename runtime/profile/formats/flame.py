@@ -11,7 +11,6 @@ All text is escaped; the data is ASCII JSON in which `<` cannot occur, and a con
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from importlib import resources
 from typing import Final
 
@@ -19,6 +18,7 @@ from actors.protocol.words import counted
 from runtime.cli.pages import fill, script_json, shown
 from runtime.cli.report import duration_text
 from runtime.profile.formats import changes
+from runtime.profile.formats.figures import amount_text, moment_text
 from runtime.profile.formats.roots import label_names_of
 from runtime.profile.formats.tree import ROWS_MAX, bounded, columns
 from runtime.profile.model import COUNT, NANOSECONDS, Frame, Profile
@@ -71,11 +71,6 @@ def page(
     return fill(resources.files("runtime.profile.formats") / "pages", "flame.html", SCRIPTS, parts)
 
 
-def amount_text(value: int, unit: str) -> str:
-    """A weight for people."""
-    return duration_text(value) if unit == NANOSECONDS else f"{value:,}"
-
-
 def _subtitle(profile: Profile, before: Profile | None) -> str:
     total = profile.total()
     parts = [amount_text(total.value, profile.unit)]
@@ -86,7 +81,7 @@ def _subtitle(profile: Profile, before: Profile | None) -> str:
     if profile.duration_ns:
         parts.append(f"recorded for {duration_text(profile.duration_ns)}")
     if profile.begun_ns:
-        parts.append(datetime.fromtimestamp(profile.begun_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"))
+        parts.append(moment_text(profile.begun_ns))
     if before is not None:
         was = before.total()
         took = f" in {duration_text(before.duration_ns)}" if before.duration_ns else ""

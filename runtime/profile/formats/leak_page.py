@@ -7,13 +7,13 @@ attributes of `leak_check.grading.Finding`, or a mapping with their names; those
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import resources
 from typing import Any, Final
 
 from actors.protocol.words import counted
 from runtime.cli.pages import fill, shown
 from runtime.cli.report import duration_text
+from runtime.profile.formats.figures import moment_text
 from runtime.profile.model import Frame, Process
 
 GRADES: Final = ("leak", "suspect", "info")
@@ -85,7 +85,7 @@ def _subtitle(counts: Mapping[str, int], made_ns: int) -> str:
         f"{counts['info']:,} to be watched",
     ]
     if made_ns:
-        parts.append(datetime.fromtimestamp(made_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"))
+        parts.append(moment_text(made_ns))
     return " · ".join(parts)
 
 
@@ -115,7 +115,7 @@ def _row(row: Mapping[str, Any]) -> str:
     more.append(("Labels", "\n".join(f"{name}: {text}" for name, text in labels.items())))
     more.append(("Tenants", "\n".join(f"{name or 'none'}: {count:,}" for name, count in row.get("tenants") or ())))
     if first_ns := row.get("first_seen_ns"):
-        more.append(("Oldest from", datetime.fromtimestamp(first_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")))
+        more.append(("Oldest from", moment_text(first_ns)))
     exemplars = list(row.get("exemplars") or ())
     more.append(("For example", text_of(exemplars[:EXEMPLARS_MAX])))
     facts = "".join(f"<dt>{name}</dt><dd>{shown(text)}</dd>" for name, text in more if text)

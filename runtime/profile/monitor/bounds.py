@@ -106,7 +106,7 @@ class Breach(NamedTuple):
         return self.trigger.partition("-")[0]
 
     def __str__(self) -> str:
-        who = f"{self.process.title} (pid {self.process.pid}): " if self.process is not None else ""
+        who = f"{self.process.named}: " if self.process is not None else ""
         return f"{who}{self.text}" + (f"; evidence in {self.bundle}" if self.bundle else "")
 
 
