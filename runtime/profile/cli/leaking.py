@@ -26,12 +26,12 @@ from runtime.profile.cli.stacks import as_json
 from runtime.profile.cli.watching import bounds_of, slos_of
 from runtime.profile.formats import leak_page
 from runtime.profile.formats.plain import plain, plain_report
+from runtime.profile.leak_check.grading import GRADES, worst
 from runtime.profile.ledger.kinds import NAMES
 from runtime.profile.model import Frame
 
 CODES: Final = {"leak": ProfileExit.LEAK, "suspect": ProfileExit.SUSPECT, "info": ProfileExit.SUSPECT}
 CLEAN: Final = "clean: nothing is held that nobody could release"
-_ORDER: Final = ("leak", "suspect", "info")
 
 
 def show_leaks(arguments: Namespace, console: Console) -> int:
@@ -70,9 +70,8 @@ def exit_code(findings: Sequence[Any], fail_on: str) -> int:
     """
     if fail_on == "never":
         return ProfileExit.OK
-    counts = [grade for grade in _ORDER if any(str(one.grade) == grade for one in findings)]
-    worst = counts[0] if counts else ""
-    return CODES[worst] if worst and _ORDER.index(worst) <= _ORDER.index(fail_on) else ProfileExit.OK
+    grade = worst(findings)
+    return CODES[grade] if grade and GRADES.index(grade) <= GRADES.index(fail_on) else ProfileExit.OK
 
 
 def report_json(report: Any) -> str:
@@ -82,7 +81,7 @@ def report_json(report: Any) -> str:
 
 def finding_lines(findings: Sequence[Any], every: bool = False, *, none: str = CLEAN) -> Iterator[str]:
     """Findings as text, the worst first; `every`: also those that are only to be watched; `none`: if there are none."""
-    shown = [one for one in findings if every or str(one.grade) != _ORDER[-1]]
+    shown = [one for one in findings if every or str(one.grade) != GRADES[-1]]
     if not shown:
         yield none
     for one in shown:
@@ -103,7 +102,7 @@ def finding_lines(findings: Sequence[Any], every: bool = False, *, none: str = C
             if value:
                 yield f"         {name:<8} {value}"
         yield ""
-    sums = {grade: sum(str(one.grade) == grade for one in findings) for grade in _ORDER}
+    sums = {grade: sum(str(one.grade) == grade for one in findings) for grade in GRADES}
     yield ", ".join(
         counted(count, grade) if grade != "info" else f"{count} to be watched" for grade, count in sums.items()
     )
