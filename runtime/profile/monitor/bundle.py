@@ -32,8 +32,7 @@ from typing import Any, Final
 
 import orjson
 
-from runtime.profile.captures.live import dump
-from runtime.profile.captures.snapshot import merged
+from runtime.profile.captures import capture
 from runtime.profile.leak_check.survey import Report, survey
 from runtime.profile.model import Profile, dumped
 from runtime.profile.presence.here import FOLDER
@@ -62,19 +61,19 @@ class Evidence:
 
     def flight(self, state_dir: str) -> Profile:
         """The last minute."""
-        return _captured("flight", state_dir)
+        return capture.flight(state_dir)
 
     def cpu(self, state_dir: str) -> Profile:
         """From now on."""
-        return _captured("cpu", state_dir, self.seconds)
+        return capture.cpu(state_dir, self.seconds)
 
     def awaits(self, state_dir: str) -> Profile:
         """From now on."""
-        return _captured("awaits", state_dir, self.seconds)
+        return capture.awaits(state_dir, self.seconds)
 
     def stacks(self, state_dir: str) -> Profile:
         """As they are."""
-        return merged(dump(state_dir))
+        return capture.live(state_dir, merge=True)
 
     def leaks(self, state_dir: str) -> Report:
         """Grown meanwhile, or proved."""
@@ -94,11 +93,6 @@ class Evidence:
         rows += [row._asdict() | {"change": row.change} for row in found.rows[:_ROWS_MAX]]
         body = {"unit": found.unit, "confidence": found.confidence, "rows": rows, "notes": list(found.notes)}
         return orjson.dumps(_plain(body), option=orjson.OPT_INDENT_2)
-
-
-def _captured(name: str, state_dir: str, *more: Any) -> Profile:
-    found: Profile = getattr(import_module("runtime.profile.captures.capture"), name)(state_dir, *more)
-    return found
 
 
 class Bundles:
