@@ -132,7 +132,8 @@ def _awaited(call: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[_Se
     async def called(self: _Servers, /, *args: P.args, **kwargs: P.kwargs) -> T:
         ended = threading.Event()
         if stoppable:
-            kwargs.setdefault("stop", ended.is_set)
+            asked: Any = kwargs.get("stop") or (lambda: False)
+            kwargs["stop"] = lambda: ended.is_set() or asked()
         try:
             return await asyncio.to_thread(call, self.state_dir, *args, **kwargs)
         finally:
