@@ -11,6 +11,8 @@ changes, and shows no local variables.
 One capture runs at a time; another one is told 429 and when to come again, as is who wants a proof or all stacks one by
 one more often than once a minute. A caller who goes away ends the capture.
 
+Who has not shown a token takes no place of those who have, see `callers`.
+
 Concurrency: a thread that accepts, one for each request; all are daemons, and `close` ends them.
 Known limits: HTTP without encryption; for other machines there are tunnels.
 """
@@ -37,14 +39,13 @@ from urllib.parse import parse_qs, urlsplit
 from actors.protocol.errors import CallerError, EnvironmentFault, MainspringError
 from runtime.host import kernel
 from runtime.profile.presence.find import state_dir_of
+from runtime.profile.web.callers import Callers
 
 UNIX: Final = "unix:"
 RATED_S: Final = 60.0
 """Between two proofs, or two dumps of everything one by one."""
 IDLE_S: Final = 30.0
-"""A caller that says nothing for so long is let go."""
-CALLERS_MAX: Final = 64
-"""At once; whoever comes then is let go, so that no number of callers takes threads and descriptors without end."""
+"""A caller that takes nothing of his answer for so long is let go."""
 PIDS_MAX: Final = 50
 """That one question may name."""
 _REST_S: Final = 0.05
@@ -163,7 +164,7 @@ class ProfileServer:
         if not self.token:
             raise CallerError("the token must not be empty")
         self.capturing, self.rating = threading.Lock(), threading.Lock()
-        self.room = threading.BoundedSemaphore(CALLERS_MAX)
+        self.callers = Callers()
         self.until_s = 0.0
         self.done_s: dict[str, float] = {}
         self.closing = False
@@ -187,6 +188,7 @@ class ProfileServer:
         self._wake.close()
         self._thread.join()
         self._http.server_close()
+        self.callers.end()
         self._woken.close()
         if self._path:
             with suppress(OSError):
@@ -206,7 +208,9 @@ class ProfileServer:
         poller.register(self._http.fileno(), select.POLLIN)
         poller.register(self._woken.fileno(), select.POLLIN)
         while not self.closing:
-            if any(fd == self._http.fileno() for fd, _ in poller.poll()):
+            left_s = self.callers.expire()
+            found = poller.poll(None if left_s is None else left_s * 1000 + 1)
+            if any(fd == self._http.fileno() for fd, _ in found):
                 self._http.handle_request()
 
 
@@ -225,6 +229,7 @@ class _Server(ThreadingMixIn, HTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128
     timeout = 0
 
     def __init__(self, owner: ProfileServer, address: Any) -> None:
@@ -240,16 +245,14 @@ class _Server(ThreadingMixIn, HTTPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Have a thread answer him, if there is room."""
-        if not self.owner.room.acquire(blocking=False):
-            with suppress(OSError):
-                request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")
+        """Have a thread answer him."""
+        if not self.owner.callers.come(request):
             self.shutdown_request(request)
             return
         try:
             self._answer(request, client_address)
         except BaseException:
-            self.owner.room.release()
+            self.owner.callers.leave(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -257,7 +260,12 @@ class _Server(ThreadingMixIn, HTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.owner.room.release()
+            self.owner.callers.leave(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close his connection."""
+        self.owner.callers.close(request)
+        super().shutdown_request(request)
 
     def _answer(self, request: Any, client_address: Any) -> None:
         threading.Thread(
@@ -362,6 +370,8 @@ class _Handler(BaseHTTPRequestHandler):
                 raise WebRefusal(403, "ask for this by 127.0.0.1 or localhost")
         if not hmac.compare_digest(token.encode(), owner.token.encode()):
             raise WebRefusal(401, "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN")
+        if not owner.callers.let_in(self.connection):
+            raise WebRefusal(503, "as many callers as may be are being answered", 1.0)
 
     def _send(self, status: int, reply: Reply, **more: str) -> None:
         self.send_response(status)

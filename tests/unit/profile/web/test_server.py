@@ -8,6 +8,8 @@ import socket
 import stat
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from typing import Any
 import pytest
 
 from actors.protocol.errors import CallerError, EnvironmentFault
+from runtime.profile.web import callers as web_callers
 from runtime.profile.web import server as web_server
 from runtime.profile.web import views as web_views
+from runtime.profile.web.callers import CALLERS_MAX, Callers
 from runtime.profile.web.server import UNIX, ProfileServer, Reply, WebRefusal, WebRequest
 
 TOKEN = "let me in"
@@ -137,13 +141,53 @@ def test_a_unix_socket_that_a_killed_server_left_is_replaced_and_one_that_is_use
     assert path.read_text() == "a file of somebody"
 
 
-def test_more_callers_than_there_is_room_for_are_let_go(server: ProfileServer) -> None:
-    server.room = threading.BoundedSemaphore(1)
-    host, _, port = server.url.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port))) as slow:
-        slow.sendall(b"GET /x HT")
-        assert 503 in iter(lambda: get(server, "/x")[0], None)
+def test_more_callers_than_there_is_room_for_are_told_to_come_again(
+    server: ProfileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.callers = Callers(1)
+    entered, gate = threading.Event(), threading.Event()
+
+    def view(asked: WebRequest) -> Reply:
+        if asked.path == "/slow":
+            entered.set()
+            assert gate.wait(60)
+        return Reply(b"")
+
+    monkeypatch.setattr(web_views, "view", view)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(get, server, "/slow")
+        assert entered.wait(60)
+        status, headers, _ = get(server, "/x")
+        assert (status, headers["Retry-After"]) == (503, "2")
+        gate.set()
+        assert slow.result(60)[0] == 200
     assert 200 in iter(lambda: get(server, "/x")[0], None)
+
+
+def connected(server: ProfileServer) -> socket.socket:
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    return socket.create_connection((host, int(port)), 60)
+
+
+def test_who_has_no_token_takes_no_place_of_who_has_one(server: ProfileServer) -> None:
+    """Silent ones, and such as do not come to an end; the oldest of them goes, and all go when it closes."""
+    with ExitStack() as opened:
+        idle = [opened.enter_context(connected(server)) for _ in range(CALLERS_MAX + 1)]
+        for one in idle[1:]:
+            one.sendall(b"GET /x HT")
+        assert idle[0].recv(1) == b"", "the oldest was not sent away"
+        assert [get(server, "/x")[0] for _ in range(3)] == [200] * 3
+        names = [thread.name for thread in threading.enumerate()]
+        assert names.count("mainspring-profile-request") <= CALLERS_MAX
+        server.close()
+        assert idle[-1].recv(1) == b""
+
+
+def test_who_takes_too_long_to_ask_is_let_go(server: ProfileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often he says a little: it is the time of the whole request."""
+    monkeypatch.setattr(web_callers, "DOOR_S", 0.0)
+    with connected(server) as slow:
+        assert slow.recv(1) == b""
 
 
 def test_a_caller_who_cannot_be_let_in_does_not_make_it_spin(
