@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import Counter
 from typing import Any, Final
 
 _BATCH: Final = 20_000
@@ -67,14 +68,22 @@ def reached(seeds: list[Any], there: dict[int, Any]) -> set[int]:
 def _unaccounted(unmarked: list[Any], cut: list[Any], tasks: set[int], waited: set[int]) -> list[Any]:
     """What has more references than these have. Tasks are pinned by whoever runs them. No variable here may name one of
     them while they are counted."""
-    counts = {id(one): OWN_REFERENCES + (id(one) in waited) for one in unmarked}
-    sources = [*unmarked, *cut]
-    for first in range(0, len(sources), _BATCH):
-        for key in map(id, gc.get_referents(*sources[first : first + _BATCH])):
-            if key in counts:
-                counts[key] += 1
-    sources.clear()
-    return [one for one in unmarked if sys.getrefcount(one) > counts[id(one)] and id(one) not in tasks]
+    counts = references(unmarked, cut)
+    counts.update(waited)
+    return [
+        one
+        for one in unmarked
+        if sys.getrefcount(one) > counts.get(id(one), 0) + OWN_REFERENCES and id(one) not in tasks
+    ]
+
+
+def references(unmarked: list[Any], cut: list[Any]) -> Counter[int]:
+    """How many references to each object, by its identity, these have. Counted in C, since there are millions."""
+    counts: Counter[int] = Counter()
+    for sources in (unmarked, cut):
+        for first in range(0, len(sources), _BATCH):
+            counts.update(map(id, gc.get_referents(*sources[first : first + _BATCH])))
+    return counts
 
 
 def _own_references() -> int:

@@ -7,6 +7,7 @@ import concurrent.futures
 import contextvars
 import functools
 import gc
+import re
 import weakref
 from collections import deque
 from types import (
@@ -56,6 +57,7 @@ _ASEND: Final = ("async_generator_asend", "async_generator_athrow", "anext_await
 _WAKEUP: Final = "wakeup"
 """Methods of tasks that a future calls, whose names end so: what a task waits for says as much."""
 _CHAIN_MAX: Final = 1_000
+_ADDRESS: Final = re.compile(r" to .* at 0x([0-9a-fA-F]+)>$")
 
 
 def kind_of(cls: type) -> int:
@@ -92,6 +94,12 @@ class Kinds(dict[type, int]):
         return kind
 
 
+def address_of(proxy: Any) -> int:
+    """The identity of what a weak proxy stands for; 0 where that is gone. All but its `repr` is passed on to that."""
+    found = _ADDRESS.search(type(proxy).__repr__(proxy))
+    return 0 if found is None else int(found.group(1), 16)
+
+
 def waiter_of(task: Any) -> Any:
     """What a task waits for; None when it can run, runs, or says nothing about it."""
     try:
@@ -123,10 +131,10 @@ def chain_of(task: Any) -> list[Any]:
     return found
 
 
-def stack_of(task: Any) -> list[Frame]:
-    """Where a task waits, the outermost coroutine first."""
+def stack_of(chain: list[Any]) -> list[Frame]:
+    """Where a task waits, the outermost coroutine first, by its `chain_of`."""
     stack = []
-    for at in chain_of(task):
+    for at in chain:
         frame = getattr(at, "cr_frame", None) or getattr(at, "ag_frame", None)  # None: it has ended
         if frame is not None:
             stack.append(Frame(frame.f_code.co_qualname, frame.f_code.co_filename, frame.f_lineno or 0))

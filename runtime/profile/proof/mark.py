@@ -31,11 +31,10 @@ import gc
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from runtime.profile.proof.floating import floating
-from runtime.profile.proof.held import OWN_REFERENCES, held_by_leaks
+from runtime.profile.proof.held import OWN_REFERENCES, held_by_leaks, references
 from runtime.profile.proof.kin import (
     ATOM,
     FUTURE,
@@ -47,6 +46,7 @@ from runtime.profile.proof.kin import (
     WALL,
     WEAK,
     Kinds,
+    address_of,
     beyond,
     callbacks_of,
     chain_of,
@@ -55,9 +55,11 @@ from runtime.profile.proof.kin import (
     owner_of,
     waiter_of,
 )
-from runtime.profile.proof.rings import components, upstream
+from runtime.profile.proof.rings import components, leading, upstream
 from runtime.profile.proof.roots import Roots, signal_handlers
 
+_target_of: Final = weakref.ref.__call__
+"""Not that of a class of users'."""
 _BATCH: Final = 20_000
 """Objects whose references are asked for at once."""
 _GROUPS: Final = ("_GatheringFuture",)
@@ -101,7 +103,7 @@ class Mark:
         """Tasks that are alive, and whether something may cancel them."""
         self.why = ""
         self.suspects: dict[int, str] = {}
-        self.proxies: dict[int, Any] | None = None
+        self.proxied: dict[int, Any] | None = None
         self.things = {id(thing): at for at, one in enumerate(snapshot.things) if (thing := one()) is not None}
         self.weakly: list[Any] | None = []
         """References to generators and to things of the ledger, which are followed last."""
@@ -131,7 +133,8 @@ class Mark:
 
     # --- all of it ------------------------------------------------------------------------------------------------
 
-    def run(self) -> Marked:
+    def run(self, *, ringed: bool = True) -> Marked:
+        """Mark. `ringed`: with it which tasks wake each other, which takes as long as all the rest."""
         if not self.blocked:
             return Marked(len(self.heap), 0, 0, [])
         self._find_owners()
@@ -144,7 +147,8 @@ class Mark:
         if left:
             unmarked = self._unmarked(left)
             self._suspect(unmarked)
-            rings = self._rings(left, unmarked)
+            alone = (Ring((at,), self.suspects.get(at, ""), ()) for at in left)
+            rings = self._rings(left, unmarked) if ringed else list(alone)
             del unmarked
         return Marked(len(self.heap), marked, blocked, rings, self._held(first, rings))
 
@@ -165,6 +169,7 @@ class Mark:
         proved = {at for ring in rings if not ring.why for at in ring.tasks}
         if not first or not proved:
             return []
+        self.proxied = None
         tasks = {at: {id(self.snapshot.tasks[at]), *map(id, self.chains[at])} for at in self.waiter}
         found = held_by_leaks(
             set(self.things),
@@ -241,14 +246,10 @@ class Mark:
 
     def _target(self, weak: Any, kind: int) -> Any:
         if kind == WEAK:
-            return weakref.ref.__call__(weak)
-        if self.proxies is None:
-            self.proxies = {}
-            for one in self.heap:
-                with suppress(TypeError):
-                    if weakref.getweakrefcount(one):
-                        self.proxies.update((id(ref), one) for ref in weakref.getweakrefs(one))
-        return self.proxies.get(id(weak))
+            return _target_of(weak)
+        if self.proxied is None:
+            self.proxied = {id(one): one for one in self.heap}
+        return self.proxied.get(address_of(weak))
 
     def _enter(self, at: int, strong: bool) -> None:
         """A task is alive. `strong`: something may cancel it, and with it what it waits for."""
@@ -349,38 +350,26 @@ class Mark:
 
         No variable here may name one of them while they are counted.
         """
-        self.proxies = None  # it refers to what it knows
-        counts = {id(one): OWN_REFERENCES for one in unmarked}
-        sources = [*unmarked, *self.snapshot.cut]
-        for first in range(0, len(sources), _BATCH):
-            for key in map(id, gc.get_referents(*sources[first : first + _BATCH])):
-                if key in counts:
-                    counts[key] += 1
-        sources.clear()
+        self.proxied = None  # it refers to all there is
+        counts = references(unmarked, self.snapshot.cut)
         for key in [id(waiter) for at, waiter in self.waiter.items() if at not in self.live]:  # this mark's own
-            if key in counts:
-                counts[key] += 1
+            counts[key] += 1
         return [
             one
             for one in unmarked
-            if sys.getrefcount(one) > counts[id(one)] and id(one) not in self.shut and id(one) not in self.own
+            if sys.getrefcount(one) > counts.get(id(one), 0) + OWN_REFERENCES
+            and id(one) not in self.shut
+            and id(one) not in self.own
         ]
 
     # --- rings ----------------------------------------------------------------------------------------------------
 
     def _rings(self, left: list[int], unmarked: list[Any]) -> list[Ring]:
         """Who could wake whom, among what is not marked."""
-        nodes = {id(one): one for one in unmarked}
-        steps: dict[int, list[int]] = {}
-
-        def after(key: int) -> list[int]:
-            if key not in steps:
-                steps[key] = self._wakes(nodes[key], nodes)
-            return steps[key]
-
-        starts = [id(self.snapshot.tasks[at]) for at in left if id(self.snapshot.tasks[at]) in nodes]
-        found = components(starts, after)
-        above = upstream(found, after, self.blocked.__contains__)
+        steps = self._steps(unmarked, left)
+        starts = [id(self.snapshot.tasks[at]) for at in left]
+        found = components(starts, steps.__getitem__)
+        above = upstream(found, steps.__getitem__, self.blocked.__contains__)
         rings = []
         for component, behind in zip(found, above, strict=True):
             tasks = sorted(self.blocked[key] for key in component if key in self.blocked)
@@ -389,12 +378,21 @@ class Mark:
                 rings.append(Ring(tuple(tasks), why, tuple(self.blocked[key] for key in behind)))
         return rings
 
-    def _wakes(self, one: Any, nodes: dict[int, Any]) -> list[int]:
-        key, kind = id(one), self.kinds[type(one)]
-        at = self.blocked.get(key)
-        found = gc.get_referents(one) if at is None else gc.get_referents(one, *self.chains[at])
-        if kind in (WEAK, PROXY) and (target := self._target(one, kind)) is not None:
-            found.append(target)
-        woken = [id(self.snapshot.tasks[other]) for other in self.waiting.get(key, ())]
-        keys = dict.fromkeys(id(other) for other in found if id(other) not in self.shut)
-        return [other for other in (*keys, *woken) if other in nodes]
+    def _steps(self, unmarked: list[Any], left: list[int]) -> dict[int, list[int]]:
+        """Where tasks, and what leads to what they wait for, lead to. To a task only that does which it waits for."""
+        shut, kinds, tasks, there = self.shut, self.kinds, self.snapshot.tasks, set(left)
+        open_ones = [one for one in unmarked if id(one) not in shut]
+        weak = [one for one in open_ones if kinds[type(one)] in (WEAK, PROXY)]
+        targets = {id(one): address_of(one) if kinds[type(one)] == PROXY else id(_target_of(one)) for one in weak}
+        targets = {key: target for key, target in targets.items() if target not in shut}
+        leads = leading({id(self.waiter[at]): self.waiter[at] for at in left}, open_ones, targets)
+        steps: dict[int, list[int]] = {}
+        for key, one in leads.items():
+            ahead = steps[key] = [other for other in map(id, gc.get_referents(one)) if other in leads]
+            if targets.get(key) in leads:
+                ahead.append(targets[key])
+            ahead += [id(tasks[at]) for at in self.waiting.get(key, ()) if at in there]
+        for at in left:
+            found = gc.get_referents(tasks[at], *self.chains[at])
+            steps[id(tasks[at])] = [other for other in map(id, found) if other in leads]
+        return steps

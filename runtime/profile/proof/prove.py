@@ -7,8 +7,9 @@
     reads the verdict
 
 What is found once may be a task that is just being handed over: so it counts when a second mark, a second later, finds
-the same tasks waiting for the same things. Each finding is "leak" where that is proved, and "suspect" where something
-unseen refers to what it hangs on, or somebody alive names it and may cancel it.
+the same tasks waiting for the same things; only that one asks which of them could wake each other. Each finding is
+"leak" where that is proved, and "suspect" where something unseen refers to what it hangs on, or somebody alive names it
+and may cancel it.
 
 Safety: the child touches nothing outside of itself, runs no finalizer and no user code but hooks of `os.fork`; it dies
     with this process, has limits on its time, and is killed when it takes too long. There is one on a host and user at
@@ -137,7 +138,7 @@ def examine(
     cut = tuple(cut)
     deadline = time.monotonic() + timeout
     try:
-        first = _look(roots_extra, [*pins_now(), Pinned(cut)], deadline)
+        first = _look(roots_extra, [*pins_now(), Pinned(cut)], deadline, ringed=False)
         if not first.verdict.rings:
             return _proof(first, [])
         known, times, things = _known(first), first[2:4], first.things
@@ -202,8 +203,9 @@ def _finding(tasks: list[Any], behind: tuple[Any, ...], doubt: str) -> Proved:
 
 def _places(task: Any) -> tuple[tuple[Frame, ...], Frame]:
     """Where it waits and where its coroutine, or of an attempt its handler, begins."""
-    codes = [code for one in chain_of(task) if (code := code_of(one)) is not None]
-    stack = stack_of(task)
+    chain = chain_of(task)
+    codes = [code for one in chain if (code := code_of(one)) is not None]
+    stack = stack_of(chain)
     own = next((at for at, code in enumerate(codes) if not code.co_filename.startswith(_ENGINE)), 0)
     if not codes:
         return (), Frame("", "", 0)
@@ -226,7 +228,7 @@ def _weakly(thing: Any) -> Any:
 # --- one mark ---------------------------------------------------------------------------------------------------------
 
 
-def _look(roots_extra: Iterable[Any], pins: list[Pinned], deadline: float) -> _Seen:
+def _look(roots_extra: Iterable[Any], pins: list[Pinned], deadline: float, *, ringed: bool = True) -> _Seen:
     """Mark in a forked child. Raises OSError, TimeoutError."""
     tasks = tasks_there()
     if not any(waiter_of(task) is not None for task in tasks):
@@ -237,7 +239,7 @@ def _look(roots_extra: Iterable[Any], pins: list[Pinned], deadline: float) -> _S
         with _undisturbed():
             begun_ns = time.monotonic_ns()
             taken = snapshot(roots, pins, tasks)
-            child = child_of(_marked, taken)
+            child = child_of(_ringed if ringed else _marked, taken)
             pause_ns = time.monotonic_ns() - begun_ns
         tokens = taken.tokens
         del taken  # it refers to what it speaks of
@@ -263,10 +265,14 @@ def _no_warning() -> None:
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=wanted)
 
 
-def _marked(taken: Roots, heap: list[Any]) -> bytes:
+def _ringed(taken: Roots, heap: list[Any]) -> bytes:
+    return _marked(taken, heap, ringed=True)
+
+
+def _marked(taken: Roots, heap: list[Any], *, ringed: bool = False) -> bytes:
     """In the child."""
     begun_ns = time.monotonic_ns()
-    verdict = Mark(heap, taken).run()
+    verdict = Mark(heap, taken).run(ringed=ringed)
     return orjson.dumps(
         [*verdict[:3], [[*ring] for ring in verdict.rings], verdict.things, time.monotonic_ns() - begun_ns]
     )

@@ -6,8 +6,10 @@ import asyncio
 import ctypes
 import os
 import signal
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -21,7 +23,8 @@ from runtime.profile.ledger import pins
 from runtime.profile.ledger.pins import Pinned
 from runtime.profile.proof import apart, support
 from runtime.profile.proof import prove as proof
-from runtime.profile.proof.kin import stack_of
+from runtime.profile.proof.kin import chain_of, stack_of
+from runtime.profile.proof.mark import Mark, Marked
 from runtime.profile.proof.prove import LEAK, SUSPECT, Proof, examine
 from runtime.profile.sampling.waits import SLICE, WaitLooks
 
@@ -90,6 +93,65 @@ def test_two_that_wait_for_each_other_through_a_shield_are_one_ring() -> None:
     found = {len(row.ring): row for row in look(gathers).findings}
     assert {size: row.grade for size, row in found.items()} == {1: LEAK, 2: LEAK}
     assert set(found[1].behind) == set(found[2].ring)
+
+
+class Box:
+    """Can be held weakly."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+def test_two_that_wait_for_each_other_by_weak_proxies_are_one_ring() -> None:
+    async def waits(mine: Box, other: Any) -> None:
+        assert not other.future.done()
+        await mine.future
+
+    async def start() -> None:
+        first, second = Box(), Box()
+        for mine, other in ((first, second), (second, first)):
+            PINNED.add(asyncio.ensure_future(waits(mine, weakref.proxy(other))))
+
+    (found,) = look(start).findings
+    assert (len(found.ring), found.grade) == (2, LEAK)
+
+
+def test_what_somebody_alive_has_by_a_weak_proxy_is_no_leak() -> None:
+    proxies: list[Any] = []
+
+    async def waits() -> None:
+        box = Box()
+        proxies.append(weakref.proxy(box))
+        await box.future
+
+    assert look(waits).findings == []
+    assert len(proxies) == 1
+
+
+def test_what_a_leaked_task_has_costs_the_mark_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty thousand of them must be proved in seconds. Calls are counted, which no other load changes."""
+    run = Mark.run
+
+    def counted(self: Mark, **asked: Any) -> Marked:
+        calls = 0
+
+        def count(_: Any, event: str, __: Any) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            return run(self, **asked)._replace(objects=calls)
+        finally:
+            sys.setprofile(None)
+
+    async def gets() -> None:
+        await asyncio.Queue[None]().get()
+
+    monkeypatch.setattr(Mark, "run", counted)
+    few, many = look(*[gets] * 100), look(*[gets] * 200)
+    assert len(many.findings) == 200
+    assert (many.objects - few.objects) / 100 < 40
 
 
 def test_a_reference_of_an_extension_makes_it_a_suspect() -> None:
@@ -338,7 +400,7 @@ def test_the_stack_of_a_task_goes_through_generators() -> None:
 
     (found,) = look(consumes).findings
     assert [frame.name.rpartition(".")[2] for frame in found.stack] == ["consumes", "produces", "never"]
-    assert stack_of(object()) == []
+    assert stack_of(chain_of(object())) == []
 
 
 def test_a_thread_at_work_is_alive_and_so_is_what_it_will_wake() -> None:
