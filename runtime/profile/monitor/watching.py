@@ -23,11 +23,13 @@ and node types make a trigger, so two leaks of one kind in one node type make on
 
 from __future__ import annotations
 
+import inspect
+import logging
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
@@ -35,6 +37,7 @@ from typing import Any, Final, Self
 
 import orjson
 
+from actors.protocol.errors import CallerError
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.profile.captures.capture import pass_time
 from runtime.profile.captures.live import dump
@@ -286,15 +289,32 @@ def watch(
 class Watching:
     """A watch in a thread, for a program that watches its own runtime: `with Watching(rt.state_dir, slos=[...]) as w:`.
 
-    Arguments are those of `watch`. `breaches` has what was found so far.
+    A `tell` that raises does not end it. What fails is told once by the logger "mainspring", and counted.
+
+    Args:
+        where: As of `watch`.
+        asked: Arguments of `watch`, but `stop`.
+
+    Attributes:
+        breaches: What was found so far.
+        failures: How often something failed: `tell`, or the watch itself, which has then ended.
+        failure: What failed last; "" where nothing did.
+
+    Raises:
+        TypeError: There is no such argument. CallerError: One is not what it must be.
+        ProfileUnavailable: No folder was given, and there is not exactly one.
     """
 
     def __init__(self, where: Any, **asked: Any) -> None:
         self.breaches: list[Breach] = []
+        self.failures, self.failure = 0, ""
         self._end = threading.Event()
         self._tell = asked.pop("tell", None)
+        inspect.signature(watch).bind(where, tell=self._tell, stop=self._end.is_set, **asked)
+        asked["slos"] = tuple(asked.get("slos", ()))
+        _check(self._tell, asked)
         self._asked = asked
-        self._where = where
+        self._where = state_dir_of(where)
         self._thread = threading.Thread(target=self._run, name="mainspring-watch", daemon=True)
 
     def start(self) -> Self:
@@ -314,10 +334,38 @@ class Watching:
         self.close()
 
     def _run(self) -> None:
-        with suppress(ProfileUnavailable, ValueError):  # the folder is closed
+        try:
             watch(self._where, tell=self._note, stop=self._end.is_set, **self._asked)
+        except Exception as broken:  # noqa: BLE001, RUF100 - said, and the program goes on
+            if not self._end.is_set():  # else the folder is being closed
+                self._failed("the watch has ended", broken)
 
     def _note(self, breach: Breach) -> None:
         self.breaches.append(breach)
         if self._tell is not None:
-            self._tell(breach)
+            try:
+                self._tell(breach)
+            except Exception as broken:  # noqa: BLE001, RUF100 - it is the user's
+                self._failed("what is to be told of breaches fails", broken)
+
+    def _failed(self, what: str, broken: Exception) -> None:
+        known, self.failure = self.failure, f"{what}: {type(broken).__name__}: {broken}"
+        self.failures += 1
+        if not known.startswith(what):
+            logging.getLogger("mainspring").warning("%s: %s", self._where, self.failure, exc_info=broken)
+
+
+def _check(tell: Any, asked: Mapping[str, Any]) -> None:
+    """Raises CallerError, before a thread would."""
+    if tell is not None and not callable(tell):
+        raise CallerError(f"tell must be called with each breach, and {type(tell).__name__} cannot be")
+    wanted = [("bounds", Bounds, asked.get("bounds")), ("evidence", Evidence, asked.get("evidence"))]
+    for name, kind, given in [*wanted, *(("slos", Slo, one) for one in asked["slos"])]:
+        if given is None and name != "slos":
+            continue
+        if not isinstance(given, kind):
+            raise CallerError(f"{name}: this is of {kind.__name__}, not {type(given).__name__}")
+    for name in ("seconds", "healthy"):
+        given = asked.get(name)
+        if given is not None and not (isinstance(given, int | float) and given >= 0):
+            raise CallerError(f"{name} must be seconds from 0, not {given!r}")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import math
+from pathlib import Path
 from typing import Any, cast
 
 import orjson
 import pytest
 
-from actors.protocol.errors import ConfigurationError
+from actors.protocol.errors import CallerError, ConfigurationError
 from runtime.profile.ledger.books import Count
 from runtime.profile.model import CPU, Frame, Process, Profile, StackSample
+from runtime.profile.monitor import watching as module
+from runtime.profile.monitor.bundle import Evidence
 from runtime.profile.monitor.burn import Slo, SloMeter
 from runtime.profile.monitor.lag import Block
-from runtime.profile.monitor.watching import Bounds, Breach, Watch
+from runtime.profile.monitor.watching import Bounds, Breach, Watch, Watching
 from runtime.profile.presence.control import Answers
 from runtime.profile.presence.page import Page, ProcessRow
 
@@ -248,3 +252,52 @@ def test_who_holds_up_the_loop_is_said(rows: Rows, monkeypatch: pytest.MonkeyPat
     assert breach.stack == stack
     assert breach.labels == (("workflow", "orders"),)
     assert breach.text.endswith("held up for 3 s by parse")
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"bound": Bounds()}, TypeError),
+        ({"stop": print}, TypeError),
+        ({"tell": "print"}, CallerError),
+        ({"bounds": {"lag": 1.0}}, CallerError),
+        ({"slos": ["orders"]}, CallerError),
+        ({"slos": [None]}, CallerError),
+        ({"evidence": Evidence}, CallerError),
+        ({"healthy": "often"}, CallerError),
+    ],
+)
+def test_what_is_asked_wrongly_is_raised_at_the_call(tmp_path: Path, asked: dict[str, Any], error: type) -> None:
+    with pytest.raises(error):
+        Watching(tmp_path, **asked)
+
+
+def test_a_tell_that_fails_ends_nothing_and_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Breach] = []
+
+    def tell(breach: Breach) -> None:
+        told.append(breach)
+        raise ZeroDivisionError("no")
+
+    def watch(_: Any, *, tell: Any, **__: Any) -> None:
+        for number in range(3):
+            tell(Breach(f"self-{number}", "", 1.0, 0.0))
+
+    watching = Watching(tmp_path, tell=tell)
+    monkeypatch.setattr(module, "watch", watch)
+    with caplog.at_level(logging.WARNING, logger="mainspring"), watching:
+        watching._thread.join()
+    assert [one.trigger for one in told] == ["self-0", "self-1", "self-2"]
+    assert watching.breaches == told
+    assert (watching.failures, len(caplog.records)) == (3, 1)
+    assert watching.failure.endswith("ZeroDivisionError: no")
+
+
+def test_a_watch_that_ends_by_itself_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="mainspring"), Watching(tmp_path / "none") as watching:
+        watching._thread.join()
+    assert watching.failures == 1
+    assert watching.failure.startswith("the watch has ended: StateFolderError: ")
+    assert str(tmp_path / "none") in caplog.text
