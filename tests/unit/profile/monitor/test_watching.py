@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,13 +12,15 @@ import orjson
 import pytest
 
 from actors.protocol.errors import CallerError, ConfigurationError
+from runtime.profile.leak_check.survey import Report
 from runtime.profile.ledger.books import Count
 from runtime.profile.model import CPU, Frame, Process, Profile, StackSample
+from runtime.profile.monitor import bundle
 from runtime.profile.monitor import watching as module
 from runtime.profile.monitor.bundle import Evidence
 from runtime.profile.monitor.burn import Slo, SloMeter
 from runtime.profile.monitor.lag import Block
-from runtime.profile.monitor.watching import Bounds, Breach, Watch, Watching
+from runtime.profile.monitor.watching import LOOK_S, Bounds, Breach, Watch, Watching
 from runtime.profile.presence.control import Answers
 from runtime.profile.presence.page import Page, ProcessRow
 
@@ -301,3 +304,52 @@ def test_a_watch_that_ends_by_itself_says_why(tmp_path: Path, caplog: pytest.Log
     assert watching.failures == 1
     assert watching.failure.startswith("the watch has ended: StateFolderError: ")
     assert str(tmp_path / "none") in caplog.text
+
+
+IN_TIME_S = 15.0
+WITHIN_S = 2.0
+"""In which a run shall be done; one that is not is bad from then on."""
+
+
+def test_a_slow_node_is_told_and_its_evidence_there_within_fifteen_seconds(
+    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Acceptance test 13, by what is configured: looks until the trigger, and the longest part of the bundle. The parts
+    are recorded at the same time: here they wait for each other."""
+    per_s, healthy_s, asked_s = 10, 60, list[float]()
+    now_s, bad = healthy_s, 0
+
+    def measure() -> tuple[int, int]:
+        return per_s * now_s, bad
+
+    watch = Watch("state", slos=[Slo("orders", measure, fast=2.0, slow=5.0)])
+    for now_s in range(healthy_s):
+        assert look(watch, rows, now_s * LOOK_S) == []
+    looks, found = 0, list[Breach]()
+    while not found:
+        now_s, looks = now_s + 1, looks + 1
+        bad = per_s * max(0, looks - int(WITHIN_S / LOOK_S))
+        found = look(watch, rows, now_s * LOOK_S)
+
+    together = threading.Barrier(4)
+
+    def captured(_: str, __: str, seconds: float = 0.0) -> Profile:
+        together.wait(60.0)
+        asked_s.append(seconds)
+        return profile_of("nothing")
+
+    def survey(_: str, *, seconds: float, timeout: float) -> Report:
+        together.wait(60.0)
+        asked_s.append(seconds + timeout)
+        return Report([], [])
+
+    monkeypatch.setattr(bundle, "_captured", captured)
+    monkeypatch.setattr(bundle, "survey", survey)
+    monkeypatch.setattr(bundle, "dump", lambda _: [])
+    monkeypatch.setattr(bundle, "merged", lambda _: profile_of("stacks"))
+    watch.bundles = bundle.Bundles(tmp_path)
+    saved = Path(watch.save(found[0]).bundle)
+    assert found[0].trigger == "slo-orders"
+    assert (saved / "leaks.json").exists(), (saved / "notes.txt").read_text()
+    assert len(asked_s) == 4
+    assert looks * LOOK_S + max(asked_s) <= IN_TIME_S
