@@ -4,8 +4,8 @@
     thread       where it was started           (growth)
     executor     where it was made              it was collected, and a thread of it still runs
     process      where it was started           a zombie at two looks
-    descriptor   where its socket was made      more than its budget, each for `CLOSED_NS`: sockets that the other side
-                                                closed (CLOSE_WAIT), or pipes whose other end is gone
+    descriptor   where its socket was made, or  more than its budget, each for `CLOSED_NS`: sockets that the other side
+                 its file opened (`Opened`)     closed (CLOSE_WAIT), or pipes whose other end is gone
     transport    where it was connected         as a descriptor, which it has
     segment      where it was made              (growth)
 
@@ -27,13 +27,15 @@ from the first look.
 from __future__ import annotations
 
 import gc
+import io
 import os
 import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from tracemalloc import get_object_traceback, is_tracing
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -83,6 +85,7 @@ class ProcessThings:
         self._first: dict[tuple[str, Any], int] = {}
         self._suspects: dict[tuple[str, Any], int] = {}
         self._closed_ns = closed_ns
+        self._opened = Opened()
         self.pending_ns = 0
         """Of something that looks like a leak at the last look: when it will be one (monotonic); 0: nothing does."""
 
@@ -111,7 +114,45 @@ class ProcessThings:
         yield from _threads()
         if kernel.LINUX:
             yield from _children()
-            yield from _descriptors()
+            yield from self._descriptors()
+
+    def _descriptors(self) -> Iterator[Thing]:
+        opened = list(_opened())
+        self._opened.look(opened)
+        return _descriptors(opened, self._opened)
+
+
+class Opened:
+    """Where files were opened, as `tracemalloc` knows it: nobody else notes that, and to note it would cost each call.
+
+    So it is told in a program that traces (`python -X tracemalloc`), as with a ResourceWarning; elsewhere files are
+    told by their paths. What is told of a descriptor stays, so that its signature does.
+    """
+
+    def __init__(self) -> None:
+        self._sites: dict[tuple[int, str], tuple[Frame, ...]] = {}
+
+    def look(self, opened: Iterable[tuple[int, str]]) -> None:
+        """These are open now."""
+        known, self._sites = self._sites, {}
+        files = [one for one in opened if one[1].startswith("/")]
+        found = _traced() if is_tracing() and not known.keys() >= set(files) else {}
+        self._sites = {one: known[one] if one in known else found.get(one[0], ()) for one in files}
+
+    def site(self, number: int, leads: str) -> tuple[Frame, ...]:
+        """Where a file was opened; empty where that is not known."""
+        return self._sites.get((number, leads), ())
+
+
+def _traced() -> dict[int, tuple[Frame, ...]]:
+    """By descriptor, where file objects were made. All objects are gone through."""
+    found = {}
+    for thing in gc.get_objects():
+        if issubclass(type(thing), io.FileIO) and (trace := get_object_traceback(thing)) is not None:
+            with suppress(ValueError, OSError):  # it is closed
+                number = io.FileIO.fileno(thing)
+                found[number] = tuple(Frame("open", frame.filename, frame.lineno) for frame in trace)
+    return found
 
 
 Thing = tuple[str, Any, tuple[Frame, ...], tuple[Frame, ...], str, int, str]
@@ -200,8 +241,7 @@ def _text(pid: int, name: str) -> str:
 # --- descriptors ------------------------------------------------------------------------------------------------------
 
 
-def _descriptors() -> Iterator[Thing]:
-    opened = list(_opened())
+def _descriptors(opened: list[tuple[int, str]], files: Opened) -> Iterator[Thing]:
     closed = _closed_by_peer()
     inodes = {leads.partition(":")[2].strip("[]") for _, leads in opened if leads.startswith("socket:")}
     asked = LEDGER.book(DESCRIPTOR).budget
@@ -237,7 +277,7 @@ def _descriptors() -> Iterator[Thing]:
         if connection is not None:
             yield TRANSPORT, ident, (frame_at(*connection.place),), wait, named, connection.since_ns, suspicion
             continue
-        known = ORIGINS.socket_site(number, inode) if sort == "socket" else ()
+        known = ORIGINS.socket_site(number, inode) if sort == "socket" else files.site(number, leads)
         site = known or (Frame(sort if sort in ("socket", "pipe") else _sort_of(leads)),)
         yield DESCRIPTOR, ident, site, wait, named, 0, suspicion
 

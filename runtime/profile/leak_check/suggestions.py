@@ -21,7 +21,7 @@ SUGGESTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "thread": "end its function, and join it",
         "executor": "shut the executor down before it is let go",
         "process": "wait for it: `subprocess.run`, `Popen.wait`, or `with Popen(...)`",
-        "descriptor": "close it: use `with`",
+        "descriptor": "close it: use `with`; with `python -X tracemalloc` files are told by the line that opened them",
         "transport": "close it when the peer closed",
         "view": "release the view before its block is closed",
         "lock": "release it in a `finally`, or use `with`",

@@ -6,8 +6,12 @@ import multiprocessing.connection
 import os
 import select
 import subprocess
+import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +20,7 @@ from runtime.profile.leak_check import pipes
 from runtime.profile.leak_check.detectors import Seen
 from runtime.profile.leak_check.machine import ProcessThings, known_things
 from runtime.profile.ledger.books import LEDGER
-from runtime.profile.model import Process
+from runtime.profile.model import Frame, Process
 
 pytestmark = pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
 HERE = Process(11, 12, "worker", 3, "http")
@@ -156,3 +160,36 @@ def test_what_a_fork_inherits_is_its_parents(things: ProcessThings, monkeypatch:
     monkeypatch.setattr(pipes, "_began_s", lambda: 0.0)
     assert proved(things) == [read], "here it was made"
     os.close(read)
+
+
+def of_folder(things: ProcessThings, folder: Path) -> list[Seen]:
+    return [one for one in things.seen() if str(folder) in one.key]
+
+
+def test_files_that_nobody_closes_are_told_by_their_paths(things: ProcessThings, tmp_path: Path) -> None:
+    """What opened them is not known: a signature for all of a sort, each with its path, and since when it is seen."""
+    with ExitStack() as opened:
+        for number in range(3):
+            opened.enter_context(open(tmp_path / f"part-{number}.txt", "w"))
+        first, again = of_folder(things, tmp_path), of_folder(things, tmp_path)
+    assert {one.key.partition(" -> ")[2] for one in first} == {str(tmp_path / f"part-{n}.txt") for n in range(3)}
+    assert len({one.signature for one in first}) == 1
+    assert first[0].signature.site[-1].name.endswith("/*.txt")
+    assert [one.since_ns for one in again] == [one.since_ns for one in first]
+
+
+def test_a_program_that_traces_is_told_the_line_that_opened_a_file(things: ProcessThings, tmp_path: Path) -> None:
+    before = open(tmp_path / "before.txt", "w")  # noqa: SIM115 - as somebody does who never closes it
+    tracemalloc.start(2)
+    try:
+        line = sys._getframe().f_lineno + 1
+        leaked = open(tmp_path / "leaked.txt", "w")  # noqa: SIM115 - as above
+        found = {one.key.rpartition("/")[2]: one for one in of_folder(things, tmp_path)}
+    finally:
+        tracemalloc.stop()
+    assert found["leaked.txt"].signature.site[-1] == Frame("open", __file__, line)
+    assert found["before.txt"].signature.site[-1].name.endswith("/*.txt")
+    again = {one.key.rpartition("/")[2]: one for one in of_folder(things, tmp_path)}
+    assert again["leaked.txt"].signature == found["leaked.txt"].signature, "it is the same leak"
+    leaked.close()
+    before.close()
