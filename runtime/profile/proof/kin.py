@@ -96,7 +96,8 @@ class Kinds(dict[type, int]):
 
 def address_of(proxy: Any) -> int:
     """The identity of what a weak proxy stands for; 0 where that is gone. All but its `repr` is passed on to that."""
-    found = _ADDRESS.search(type(proxy).__repr__(proxy))
+    own: Any = type(proxy).__repr__
+    found = _ADDRESS.search(own(proxy))
     return 0 if found is None else int(found.group(1), 16)
 
 
