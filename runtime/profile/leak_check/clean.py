@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.protocol.profile_errors import LeaksFound
+from actors.protocol.profile_errors import LeaksFound, ProfileUnavailable
 from runtime.profile.captures.snapshot import all_tasks
 from runtime.profile.leak_check.detectors import BooksLook, Seen
 from runtime.profile.leak_check.grading import LEAK, Facts, Finding, Signature, Trend, order, place
@@ -164,7 +164,7 @@ def assert_clean(
 
     Raises:
         LeaksFound: Something is left; each is named with where it was created and where it waits.
-        ProfileUnavailable: No process of the folder can be seen.
+        ProfileUnavailable: No process of the folder can be seen, or one does not answer.
     """
     look = _Look(baseline, ignore) if state_dir is None else None
     deadline, pause_s = time.monotonic() + settle, _FIRST_S
@@ -241,8 +241,11 @@ def _grouped(seen: Iterable[Seen], process: Process | None = None) -> list[Findi
 
 
 def left_in(state_dir: str | os.PathLike[str], ignore: Iterable[Ignore] = ()) -> list[Finding]:
-    """What is left in the processes of a folder. Raises ProfileUnavailable."""
-    answers = ask(state_dir, "left")
+    """What is left in the processes of a folder. Raises ProfileUnavailable, also of one that is silent."""
+    answers = ask(state_dir, "left").heard()
+    if answers.missing:
+        names = ", ".join(f"{one.title} (pid {one.pid})" for one in answers.missing)
+        raise ProfileUnavailable(f"what is left in {names} is not known: no answer in time")
     found = [Finding.of_json(row) for _, content in answers.rows for row in orjson.loads(content)]
     return sorted((one for one in found if not ignored(one, ignore)), key=order)
 

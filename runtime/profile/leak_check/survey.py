@@ -353,12 +353,13 @@ def survey(
         Findings, the worst first, each with its process, and who could not be seen.
 
     Raises:
-        ProfileUnavailable: No process of this folder can be seen. StateFolderError: It is no state folder.
+        ProfileUnavailable: No process of this folder can be seen, or none answered.
+        StateFolderError: It is no state folder.
         ValueError: There is no such grade.
     """
     check_grade(min_grade)
     options: dict[str, Any] = {"prove": prove, "min_grade": min_grade, "ttl": ttl, "kinds": kinds and list(kinds)}
-    answers = ask(state_dir, "leaks", seconds=seconds, timeout=timeout, only=pids, stop=stop, **options)
+    answers = ask(state_dir, "leaks", seconds=seconds, timeout=timeout, only=pids, stop=stop, **options).heard()
     findings: list[Finding] = []
     notes: list[str] = []
     for process, content in answers.rows:

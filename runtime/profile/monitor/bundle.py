@@ -13,11 +13,14 @@ time, so that it takes no longer than the longest, whoever does not answer. What
 
 Bounds: `BUNDLES_BYTES` for all bundles of a folder, the oldest go; at most one a trigger in `PAUSE_S`, across restarts
 of who watches, for the folders' names say when the last one was.
-Crash: a bundle is made under a name with "~" and renamed; what is left of one is removed when the next is made.
+Crash: a bundle is made under a name with "~" and renamed; what is left of one is removed when the next is made, or
+somebody begins to watch. Who makes one holds a lock on its folder, which ends with him: so several may watch.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import re
 import shutil
@@ -35,6 +38,7 @@ import orjson
 from runtime.profile.captures import capture
 from runtime.profile.leak_check.survey import Report, survey
 from runtime.profile.model import Profile, dumped
+from runtime.profile.presence.folders import Owner, make_folder, owner_of, write_anew
 from runtime.profile.presence.here import FOLDER
 
 BUNDLES: Final = "bundles"
@@ -47,6 +51,7 @@ _NAME: Final = re.compile(r"(\d{8}T\d{6})-(.+)")
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _ROWS_MAX: Final = 200
 _LEAKS_S: Final = 5.0
+_TRIES: Final = 3
 
 
 class Evidence:
@@ -127,25 +132,46 @@ class Bundles:
         Raises:
             OSError: It cannot be written.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in self.folder.glob("*~"):
-            shutil.rmtree(left, ignore_errors=True)
+        owner = self._owner()
+        make_folder(self.folder, owner)
+        self.sweep()
         name = f"{now.strftime(_STAMP)}-{slug_of(trigger)}"
         made = self.folder / f"{name}~"
-        made.mkdir(mode=0o700)
-        (made / "trigger.json").write_bytes(orjson.dumps(_plain(facts), option=orjson.OPT_INDENT_2))
-        _Writer(made, self.state_dir, self._evidence, self._healthy()).write()
-        os.rename(made, self.folder / name)
+        lock = _made(made, owner)
+        try:
+            write_anew(made / "trigger.json", orjson.dumps(_plain(facts), option=orjson.OPT_INDENT_2), owner)
+            _Writer(made, self.state_dir, self._evidence, self._healthy(), owner).write()
+            os.rename(made, self.folder / name)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        finally:
+            os.close(lock)
         self._keep_bounds(name)
         return self.folder / name
 
+    def sweep(self) -> None:
+        """Remove what is left of bundles whose makers died."""
+        for left in self.folder.glob("*~"):
+            lock = _locked(left)
+            if lock is not None:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)
+
     def keep_healthy(self, profile: Profile) -> None:
         """This is what it looks like while nothing is wrong. Raises OSError."""
-        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = self._owner()
         path = self.folder.parent / _HEALTHY
         aside = path.with_name(f"{_HEALTHY}~")
-        aside.write_bytes(profile.to_json())
+        write_anew(aside, profile.to_json(), owner)
         os.replace(aside, path)
+
+    def _owner(self) -> Owner:
+        """The user of the program: whose the folder around all bundles is, once somebody asked it; made if need be."""
+        around = self.folder.parent
+        if not around.exists():
+            make_folder(around, owner_of(around.parent))
+        return owner_of(around)
 
     def _healthy(self) -> Profile | None:
         with suppress(OSError, ValueError):
@@ -155,8 +181,8 @@ class Bundles:
     def _there(self) -> Iterable[tuple[datetime, str]]:
         with suppress(OSError):
             for path in self.folder.iterdir():
-                found = _NAME.fullmatch(path.name)
-                if found is not None and not path.name.endswith("~"):
+                found = _NAME.fullmatch(path.name.removesuffix("~"))
+                if found is not None and (not path.name.endswith("~") or _is_held(path)):
                     yield datetime.strptime(found[1], _STAMP).replace(tzinfo=UTC), found[2]
 
     def _keep_bounds(self, newest: str) -> None:
@@ -172,8 +198,9 @@ class Bundles:
 class _Writer:
     """One bundle."""
 
-    def __init__(self, made: Path, state_dir: str, evidence: Evidence, healthy: Profile | None) -> None:
+    def __init__(self, made: Path, state_dir: str, evidence: Evidence, healthy: Profile | None, owner: Owner) -> None:
         self._made, self._state_dir, self._evidence, self._healthy = made, state_dir, evidence, healthy
+        self._owner = owner
         self._notes: list[str] = []
 
     def write(self) -> None:
@@ -200,7 +227,7 @@ class _Writer:
             else:
                 self._put("diff.json", lambda: self._evidence.diff(healthy, cpu[0]))
         if self._notes:
-            (self._made / "notes.txt").write_text("\n".join([*self._notes, ""]), encoding="utf-8")
+            write_anew(self._made / "notes.txt", "\n".join([*self._notes, ""]).encode(), self._owner)
 
     def _profile(self, name: str, take: Callable[[str], Profile]) -> Profile | None:
         taken: list[Profile] = []
@@ -221,7 +248,7 @@ class _Writer:
 
     def _put(self, name: str, content: Callable[[], bytes]) -> None:
         try:
-            (self._made / name).write_bytes(content())
+            write_anew(self._made / name, content(), self._owner)
         except Exception as broken:  # noqa: BLE001, RUF100 - the other parts are worth having
             self._notes.append(f"{name}: {type(broken).__name__}: {broken}")
 
@@ -229,6 +256,40 @@ class _Writer:
 def slug_of(trigger: str) -> str:
     """A trigger as part of a file's name."""
     return _UNFIT.sub("-", trigger).strip("-.")[:100] or "trigger"
+
+
+def _made(folder: Path, owner: Owner) -> int:
+    """Make a folder; returns a descriptor that locks it. Raises OSError."""
+    for _ in range(_TRIES):
+        make_folder(folder, owner, anew=True)
+        lock = _locked(folder, fcntl.LOCK_EX)
+        if lock is not None:
+            if folder.exists():
+                return lock
+            os.close(lock)  # somebody swept it in between
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(folder))
+
+
+def _locked(folder: Path, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int | None:
+    """A descriptor that locks a folder until it is closed, or its process ends; None: it is gone, or locked."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, how)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _is_held(folder: Path) -> bool:
+    """Whether somebody makes it."""
+    lock = _locked(folder)
+    if lock is not None:
+        os.close(lock)
+    return lock is None
 
 
 def _size_of(folder: Path) -> int:

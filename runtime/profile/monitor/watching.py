@@ -267,6 +267,8 @@ def watch(
     breaches: list[Breach] = []
     ends_s = None if seconds is None else time.monotonic() + seconds
     with seen_page(state_dir) as page:
+        if bundles is not None:
+            bundles.sweep()
         try:
             while (stop is None or not stop()) and (ends_s is None or time.monotonic() < ends_s):
                 now_ns = time.monotonic_ns()

@@ -30,6 +30,7 @@ from runtime.host import kernel
 from runtime.host.folder_board import block_of_process
 from runtime.host.kernel import is_alive
 from runtime.profile.model import Process
+from runtime.profile.presence.folders import make_folder, owner_of
 from runtime.profile.presence.here import (
     AGAIN_MOST_S,
     AGAIN_S,
@@ -58,6 +59,8 @@ __all__ = ["Answers", "Request", "ask", "hung_stacks", "page_of_folder", "rows_o
 
 TIMEOUT_S: Final = 5.0
 """Beyond what a request takes by itself: a busy machine may leave a process without a core for that long."""
+_NAMED_MAX: Final = 4
+"""Of those who could not answer, where nobody did."""
 _BRIEF: Final = frozenset({"checkpointer", "trimmer"})
 """Roles of those that come and go: nobody misses them."""
 _LOOK_S: Final = 0.001
@@ -82,6 +85,19 @@ class Answers(NamedTuple):
     rows: list[tuple[Process, bytes]]
     missing: list[Process]
     failed: list[tuple[Process, str]]
+
+    def heard(self) -> Answers:
+        """These answers, for who draws a conclusion from what they do not contain.
+
+        Raises:
+            ProfileUnavailable: Somebody was asked, and nobody answered.
+        """
+        if self.rows or not (self.missing or self.failed):
+            return self
+        said = [(process, "it did not answer in time") for process in self.missing] + self.failed
+        raise ProfileUnavailable(
+            "nobody answered: " + "; ".join(f"{one.title} (pid {one.pid}): {why}" for one, why in said[:_NAMED_MAX])
+        )
 
 
 def page_of_folder(state_dir: str | os.PathLike[str]) -> Page | None:
@@ -175,9 +191,9 @@ def _ask(
     root = Path(page.state_dir, FOLDER)
     folder = root / f"ask-{by[0]}-{by[1]}-{begun_ns:x}"
     try:
-        root.mkdir(mode=0o700, exist_ok=True)
+        make_folder(root, owner := owner_of(page.fd))
         _sweep(root)
-        folder.mkdir(mode=0o700)
+        make_folder(folder, owner, anew=True)
     except OSError as refused:
         raise ProfileUnavailable(f"answers cannot be kept in {root}: {refused.strerror or refused}") from refused
     body = {"what": what, "folder": folder.name, "begun_ns": begun_ns, "until_ns": until_ns}

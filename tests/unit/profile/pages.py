@@ -22,14 +22,22 @@ def opened_page(state_dir: Path) -> Iterator[Page]:
         found.close()
 
 
+def _become(user: int) -> None:
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+
+
 class Child:
     """A fork that stands in the page and does something."""
 
-    def __init__(self, page: Page, body: Callable[[], None], threads: bool = True) -> None:
+    def __init__(self, page: Page, body: Callable[[], None], threads: bool = True, user: int | None = None) -> None:
         read_fd, write_fd = os.pipe()
         self.pid = os.fork()
         if not self.pid:
             try:
+                if user is not None:
+                    _become(user)
                 HERE.begin(page, "worker", 1, "http", threads=threads)
                 os.write(write_fd, b"!")
                 body()

@@ -8,10 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.errors import LeaksFound
 from runtime.host import kernel
+from runtime.profile.leak_check import clean
 from runtime.profile.leak_check.clean import Baseline, assert_clean, await_clean, created_by, labelled, top_function
 from runtime.profile.ledger.books import LEDGER
+from runtime.profile.model import Process
+from runtime.profile.presence.control import Answers
 from tests.unit.profile.garden import Garden, garden
 from tests.unit.profile.leak_seeds import leak_descriptor, leak_process, leak_task, leak_thread
 
@@ -148,3 +152,13 @@ def test_tests_are_told_apart_by_their_label(made: Garden) -> None:
     finally:
         LEDGER.label_set = None
     LEDGER.release(token)
+
+
+@pytest.mark.parametrize("said", [[], [(Process(8, 1, "engine", 0, ""), b"[]")]])
+def test_of_a_process_that_is_silent_nothing_is_asserted(
+    monkeypatch: pytest.MonkeyPatch, said: list[tuple[Process, bytes]]
+) -> None:
+    silent = Answers(said, [Process(7, 1, "worker", 1, "io")], [])
+    monkeypatch.setattr(clean, "ask", lambda *_, **__: silent)
+    with pytest.raises(ProfileUnavailable, match=r"worker 1 \[io\] \(pid 7\)"):
+        assert_clean(state_dir="state")

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
 from runtime.profile.leak_check import stranded, survey
 from runtime.profile.leak_check.grading import LEAK, SUSPECT
@@ -21,6 +22,7 @@ from runtime.profile.ledger.books import KIND_BITS, LEDGER, LedgerEntry
 from runtime.profile.ledger.kinds import NAMES
 from runtime.profile.ledger.pins import Stranded
 from runtime.profile.model import Process
+from runtime.profile.presence.control import Answers
 from tests.unit.profile import leak_seeds
 from tests.unit.profile.garden import LOOPS, garden
 from tests.unit.profile.healthy_waits import DECOYS
@@ -246,3 +248,10 @@ def test_what_grew_is_said_before_a_proof_that_may_take_too_long(monkeypatch: py
     assert b"did not end in time" in Asked.put_before[0]
     assert b'"findings"' in survey.answer(asked), "who asked went away meanwhile"
     assert before == [1], "so nothing is proved for him"
+
+
+def test_where_nobody_answers_nothing_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Answers([], [], [(Process(7, 1, "worker", 1, "io"), "no room")])
+    monkeypatch.setattr(survey, "ask", lambda *_, **__: silent)
+    with pytest.raises(ProfileUnavailable, match=r"worker 1 \[io\] \(pid 7\): no room"):
+        survey.survey("state")

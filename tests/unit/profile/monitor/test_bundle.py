@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from runtime.profile.model import CPU, Frame, Profile, StackSample
 from runtime.profile.monitor.bundle import Bundles, Evidence, slug_of
 from tests.unit.profile.leak_check.test_grading import finding
 
+NOBODY = (65534, 65534)
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 
 
@@ -92,6 +95,62 @@ def test_the_oldest_go_when_there_is_too_much(tmp_path: Path) -> None:
 
 def test_the_newest_stays_even_if_it_is_too_large(tmp_path: Path) -> None:
     assert Bundles(tmp_path, Planted(), bytes_max=10).save("t", {}, NOW).exists()
+
+
+class Watched(Planted):
+    """While it is recorded somebody else looks at the bundles."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        super().__init__()
+        self.look = look
+
+    def stacks(self, state_dir: str) -> Profile:
+        self.look()
+        return super().stacks(state_dir)
+
+
+def test_what_somebody_makes_counts_and_is_left_alone(tmp_path: Path) -> None:
+    other = Bundles(tmp_path)
+    seen: list[bool] = []
+
+    def look() -> None:
+        other.sweep()
+        seen.append(other.may("t", NOW + timedelta(seconds=1)))
+
+    path = Bundles(tmp_path, Watched(look)).save("t", {}, NOW)
+    assert seen == [False]
+    assert (path / "stacks.json").exists()
+
+
+def test_what_a_dead_one_made_goes_and_does_not_count(tmp_path: Path) -> None:
+    bundles = Bundles(tmp_path)
+    left = bundles.folder / "20261130T120000-t~"
+    left.mkdir(parents=True)
+    (left / "cpu.json").write_bytes(b"half")
+    assert bundles.may("t", NOW)
+    bundles.sweep()
+    assert not left.exists()
+
+
+def test_what_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: object, target: object) -> None:
+        raise OSError("full")
+
+    bundles = Bundles(tmp_path, Planted())
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(OSError, match="full"):
+        bundles.save("t", {}, NOW)
+    assert not list(bundles.folder.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives away what it made")
+def test_what_root_saves_is_the_programs_users(tmp_path: Path) -> None:
+    os.chown(tmp_path, *NOBODY)
+    bundles = Bundles(tmp_path, Planted())
+    bundles.keep_healthy(profile_of("healthy"))
+    path = bundles.save("t", {}, NOW)
+    there = [bundles.folder.parent, bundles.folder, path, *path.iterdir(), bundles.folder.parent / "healthy.json"]
+    assert {(one.stat().st_uid, one.stat().st_gid) for one in there} == {NOBODY}
 
 
 @pytest.mark.parametrize(("trigger", "slug"), [("slo-a/b c", "slo-a-b-c"), ("../..", "trigger"), ("", "trigger")])

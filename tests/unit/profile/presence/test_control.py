@@ -6,9 +6,11 @@ import itertools
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from select import select
 
@@ -22,6 +24,7 @@ from runtime.host import kernel
 from runtime.profile.captures.live import dump
 from runtime.profile.model import Process
 from runtime.profile.presence import answers, control
+from runtime.profile.presence.answers import ANSWERS
 from runtime.profile.presence.control import ask, page_of_folder, send
 from runtime.profile.presence.here import FOLDER, HERE, SIGNAL, Request, _answer
 from runtime.profile.presence.page import REQUESTS, Page, create_page
@@ -290,6 +293,32 @@ def test_a_folder_that_takes_no_answers_is_said(page: Page, state_dir: Path) -> 
     (state_dir / FOLDER).write_text("in the way")
     with pytest.raises(ProfileUnavailable, match="cannot be kept"):
         ask(state_dir, "count")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees the programs of others")
+def test_where_root_asks_the_programs_user_can_answer_and_ask_next() -> None:
+    import_module(ANSWERS["count"].partition(":")[0])  # the child may not be able to read where Python is
+    with tempfile.TemporaryDirectory(dir="/tmp") as around, opened_page(Path(around, "state")) as page:
+        os.chmod(around, 0o711)  # what pytest makes nobody else may enter
+        os.fchown(page.fd, 65534, 65534)
+        child = Child(page, spin_here, user=65534)
+        try:
+            assert [process.pid for process, _ in ask(page.state_dir, "count", timeout=60).rows] == [child.pid]
+        finally:
+            child.end()
+        assert os.stat(Path(page.state_dir, FOLDER)).st_uid == 65534
+        assert not os.listdir(Path(page.state_dir, FOLDER))
+
+
+def test_where_nobody_answers_nothing_follows_from_that(page: Page, state_dir: Path) -> None:
+    child = Child(page, hang_here)
+    try:
+        answers = ask(state_dir, "count", timeout=0.1)
+        with pytest.raises(ProfileUnavailable, match=rf"worker 1 \[http\] \(pid {child.pid}\): it did not answer"):
+            answers.heard()
+    finally:
+        child.end()
+    assert control.Answers([], [], []).heard().rows == [], "nobody was asked"
 
 
 def test_a_damaged_answer_and_a_folder_that_is_gone_harm_no_other_answer(state_dir: Path) -> None:
