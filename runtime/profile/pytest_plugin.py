@@ -8,7 +8,11 @@
 What came during the test and is there after it fails it: asyncio tasks, threads, children, descriptors, entries of the
 ledger, and coroutines that nobody awaited. Each is named with the line that created it. What was there before, such as
 a runtime of a wider fixture, is left out; fixtures that the test asks for come after `no_leaks` where it is a mark,
-so what they leave behind counts, too. Of a test that failed nothing is said: its traceback keeps what its frames have.
+so what they leave behind counts, too; what those of a wider scope make does not, such as the loop of a module's tests.
+A test that is a coroutine (pytest-asyncio, anyio) must end its tasks itself, within its loop: see
+`runtime.profile.leak_check.coroutines`. Of a test that failed nothing is said: its traceback keeps what its frames
+have.
+
 What the test makes carries its id as the label "test", as far as contexts carry it (see `runtime.profile.sampling`):
 what another test makes at the same time, in another thread, is not this one's.
 
@@ -17,6 +21,7 @@ pytest loads this module in every run where Mainspring is installed, so it impor
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
 _NAME = "no_leaks"
 _FAILED = pytest.StashKey[bool]()
+_BASELINE = pytest.StashKey["Baseline"]()
 _LABEL_CHARS = 120
 """What labels keep of a value; the end of a test's id tells it from others."""
 
@@ -48,6 +54,23 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Whether it failed."""
     if call.excinfo is not None:
         item.stash[_FAILED] = True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a fixture of a wider scope makes outlives the test."""
+    item = getattr(request, "_pyfuncitem", None)
+    baseline = item.stash.get(_BASELINE, None) if item is not None and fixturedef.scope != "function" else None
+    if baseline is None:
+        return (yield)
+    from runtime.profile.captures.snapshot import all_tasks  # lazy: as above
+    from runtime.profile.leak_check.machine import known_things  # lazy: as above
+
+    things, tasks = known_things(), {id(task) for task in all_tasks()}
+    try:
+        return (yield)
+    finally:
+        baseline.add(known_things() - things, [task for task in all_tasks() if id(task) not in tasks])
 
 
 @pytest.fixture
@@ -73,8 +96,15 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
         asked |= mark.kwargs
     label = request.node.nodeid[-_LABEL_CHARS:]
     request.node.stash[_FAILED] = False
-    baseline = Baseline(label, events=True)
-    text = ""
+    baseline = request.node.stash[_BASELINE] = Baseline(label, events=True)
+    text, test = "", getattr(request.node, "obj", None)
+    if inspect.iscoroutinefunction(test):
+        from runtime.profile.leak_check.coroutines import ends_clean  # lazy: as above
+
+        def fail(left: LeaksFound) -> None:
+            pytest.fail(f"{request.node.nodeid}: {left}", pytrace=False)
+
+        request.node.obj = ends_clean(test, label, asked["settle"], asked["ignore"], fail)
     try:
         with labelled(label):
             yield baseline
@@ -84,5 +114,8 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
         text = f"{request.node.nodeid}: {found}"
     finally:
         baseline.close()
+        del request.node.stash[_BASELINE]
+        if test is not None:
+            request.node.obj = test
     if text:
         pytest.fail(text, pytrace=False)

@@ -73,6 +73,9 @@ class Baseline:
         events: Whether it is noted from now on what happens, such as a coroutine that is never awaited, until `close`.
     """
 
+    machine = True
+    """Whether threads, children and descriptors are looked at, too."""
+
     def __init__(self, label: str = "", *, events: bool = False) -> None:
         self.label, self.since_ns = label[:VALUE_CHARS_MAX], time.monotonic_ns()
         self.things = known_things()
@@ -89,9 +92,14 @@ class Baseline:
         return since_ns >= self.since_ns and dict(labels).get("test", self.label) == self.label
 
     def knows(self, seen: Seen) -> bool:
-        """Whether a task was there."""
+        """Whether something was there."""
         known = self._tasks.get(seen.ident) if seen.signature.kind == TASK else None
         return known is not None and known() is not None
+
+    def add(self, things: Iterable[tuple[str, Any]], tasks: Iterable[Any]) -> None:
+        """These belong to somebody else, too."""
+        self.things |= frozenset(things)
+        self._tasks |= {id(task): weakref.ref(task) for task in tasks}
 
     def close(self) -> None:
         """Note no more. Again is harmless."""
@@ -116,7 +124,7 @@ class _Look:
     def __init__(self, baseline: Baseline | None, ignore: Iterable[Ignore]) -> None:
         self._baseline, self._ignore = baseline, tuple(ignore)
         self._books = BooksLook(keeps=None if baseline is None else baseline.keeps)
-        self._machine = None if baseline is None else ProcessThings(known=baseline.things)
+        self._machine = ProcessThings(known=baseline.things) if baseline is not None and baseline.machine else None
 
     def left(self) -> list[Finding]:
         """What is there, the most first."""
