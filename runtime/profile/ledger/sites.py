@@ -18,6 +18,9 @@ _OWN: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.pa
 _STANDARD: Final = (os.path.join(os.path.dirname(os.__file__), ""), "<frozen ")
 _PACKAGES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
+# global: code, which a process has once
+HANDLERS: Final[set[CodeType]] = set()
+"""Handlers of the profiler's own signals: who looks at a thread does not mean them."""
 Place = tuple[CodeType, int]
 """A code object, and the instruction in it."""
 Places = tuple[Place, ...]
@@ -35,10 +38,13 @@ def frame_at(code: CodeType, lasti: int) -> Frame:
 
 
 def places_of(frame: FrameType | None) -> Places:
-    """Where a thread is: code and line, the outermost first."""
+    """Where a thread is: code and line, the outermost first; while a handler of ours runs, where it was interrupted."""
     found: list[tuple[CodeType, int]] = []
     while frame is not None and len(found) < _FRAMES_MAX:
-        found.append((frame.f_code, frame.f_lineno or 0))
+        if frame.f_code in HANDLERS:
+            found.clear()
+        else:
+            found.append((frame.f_code, frame.f_lineno or 0))
         frame = frame.f_back
     return tuple(reversed(found))
 

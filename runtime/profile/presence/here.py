@@ -46,7 +46,7 @@ from runtime.mail.blocks import create_block
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.gauges import gauge_process
 from runtime.profile.ledger.kinds import DESCRIPTOR
-from runtime.profile.ledger.sites import Places, places_of
+from runtime.profile.ledger.sites import HANDLERS, Places, places_of
 from runtime.profile.model import Process, dumped
 from runtime.profile.presence import answers
 from runtime.profile.presence.page import (
@@ -368,3 +368,4 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
 
 # global: of this process, as its signal handlers are
 HERE: Final = Here()
+HANDLERS.add(Here._hear.__code__)

@@ -42,6 +42,7 @@ from time import clock_gettime_ns, monotonic_ns, process_time_ns, thread_time_ns
 from types import FrameType
 from typing import Final
 
+from runtime.profile.ledger.sites import HANDLERS
 from runtime.profile.sampling.buckets import Bucket, Buckets, Places
 from runtime.profile.sampling.execs import EXECS
 from runtime.profile.sampling.labels import LABELS, THREADS, Labels, expand
@@ -192,9 +193,8 @@ class Ticks:
         signal.siginterrupt(signal.SIGPROF, False)
         if not self._hooked:
             self._hooked = True
-            os.register_at_fork(
-                before=self._suspend, after_in_parent=self._resume, after_in_child=self._forked
-            )  # none of them does anything while it is off
+            # none of them does anything while it is off
+            os.register_at_fork(before=self._suspend, after_in_parent=self._resume, after_in_child=self._forked)
             atexit.register(self._exit)
         EXECS.wrap(self._suspend, self._resume)
         return True
@@ -397,3 +397,4 @@ class Ticks:
 
 # global: of this process, as its signal handlers are
 TICKS: Final = Ticks()
+HANDLERS.add(Ticks._tick.__code__)
