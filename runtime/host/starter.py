@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -86,7 +87,8 @@ class ProcessStarter:
         from runtime.profile.presence.appear import (
             let_attach,  # lazy: now the spawner boots, and the face has nothing to do
         )
-        from runtime.profile.presence.here import HERE  # lazy: as above
+        from runtime.profile.presence.folders import sweep_requests  # lazy: as above
+        from runtime.profile.presence.here import FOLDER, HERE  # lazy: as above
         from runtime.profile.presence.page import Page, create_page  # lazy: as above
 
         with suppress(OSError, ValueError):
@@ -96,6 +98,7 @@ class ProcessStarter:
                 gauge_client(client)
             let_attach(self._presence, self._config)
             HERE.beat(time.monotonic_ns())
+            sweep_requests(Path(self._page.state_dir, FOLDER))
         self._config["page"] = self._page is not None
 
     def fileno(self) -> int:

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.profile.leak_check.detectors import CONFIRM_NS, BooksLook, EvidenceLook, Seen
 from runtime.profile.leak_check.grading import (
     EXEMPLARS,
@@ -353,7 +354,7 @@ def survey(
         Findings, the worst first, each with its process, and who could not be seen.
 
     Raises:
-        ProfileUnavailable: No process of this folder can be seen, or none answered.
+        ProfileUnavailable: No process can be seen, none answered, or nothing was found and the program ended.
         StateFolderError: It is no state folder.
         ValueError: There is no such grade.
     """
@@ -366,6 +367,9 @@ def survey(
         row = orjson.loads(content)
         findings += map(Finding.of_json, row["findings"])
         notes += [f"{process.title} (pid {process.pid}): {note}" for note in row["notes"]]
+    faces = [f"{one.title} (pid {one.pid}): {why}" for one, why in answers.failed if one.role == "face"]
+    if faces and not findings:
+        raise ProfileUnavailable(f"nothing can be said of a program that does not answer: {faces[0]}")
     notes += [f"{process.title} (pid {process.pid}): {why}" for process, why in answers.failed]
     notes += [f"{process.title} (pid {process.pid}) did not answer" for process in answers.missing]
     return Report(sorted(findings, key=order), notes)

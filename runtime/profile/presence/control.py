@@ -8,7 +8,7 @@ Nothing is sent to a process without a handler: it is named by a pidfd, so that 
 its start time must be that of its slot, and Linux says in /proc whether it catches the signal, which a program that
 replaced itself (`exec`) does not. What is left is the time between that look and the signal, some 20 us.
 
-Crash: what who asked leaves behind, a request and a folder, is taken away by who asks next.
+Crash: what who asked leaves behind, a request and a folder, is taken away by who asks next, or opens the folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from runtime.host import kernel
 from runtime.host.folder_board import block_of_process
 from runtime.host.kernel import is_alive
 from runtime.profile.model import Process
-from runtime.profile.presence.folders import make_folder, owner_of
+from runtime.profile.presence.folders import make_folder, owner_of, sweep_requests
 from runtime.profile.presence.here import (
     AGAIN_MOST_S,
     AGAIN_S,
@@ -192,7 +192,7 @@ def _ask(
     folder = root / f"ask-{by[0]}-{by[1]}-{begun_ns:x}"
     try:
         make_folder(root, owner := owner_of(page.fd))
-        _sweep(root)
+        sweep_requests(root)
         make_folder(folder, owner, anew=True)
     except OSError as refused:
         raise ProfileUnavailable(f"answers cannot be kept in {root}: {refused.strerror or refused}") from refused
@@ -371,12 +371,3 @@ def hung_stacks(row: ProcessRow) -> str | None:
         return os.pread(fd, size, 0).decode("utf-8", "replace") or None
     finally:
         os.close(fd)
-
-
-def _sweep(root: Path) -> None:
-    """Folders of requests whose asker is gone."""
-    for path in root.glob("ask-*-*-*"):
-        with suppress(ValueError, OSError):
-            _, pid, start, _ = path.name.split("-")
-            if not is_alive(int(pid), int(start)):
-                shutil.rmtree(path, ignore_errors=True)

@@ -10,9 +10,12 @@ given away.
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from runtime.host.kernel import is_alive
 
 
 class Owner(NamedTuple):
@@ -75,3 +78,12 @@ def write_anew(path: Path, content: bytes, owner: Owner) -> None:
         if owner.uid != os.geteuid():
             os.fchown(fd, *owner)
         file.write(content)
+
+
+def sweep_requests(root: Path) -> None:
+    """Remove folders of requests (see `control`) whose asker is gone."""
+    for path in root.glob("ask-*-*-*"):
+        with suppress(ValueError, OSError):
+            _, pid, start, _ = path.name.split("-")
+            if not is_alive(int(pid), int(start)):
+                shutil.rmtree(path, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from runtime.host.starter import ProcessStarter
@@ -31,3 +32,13 @@ def test_only_the_first_engine_of_a_program_removes_files_that_no_run_names() ->
         starter.start().close()
     assert [config["sweeps"] for config in launched.configs] == [True, False, False]
     starter.stop()
+
+
+def test_who_opens_a_folder_removes_what_a_dead_one_asked(tmp_path: Path) -> None:
+    left = tmp_path / "profile" / "ask-1-1-1f"
+    left.mkdir(parents=True)
+    starter = ProcessStarter({"state_dir": str(tmp_path)})
+    starter._launcher = Launched()  # type: ignore[assignment]
+    starter._make_page()
+    starter.stop()
+    assert not left.exists()

@@ -255,3 +255,14 @@ def test_where_nobody_answers_nothing_is_clean(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(survey, "ask", lambda *_, **__: silent)
     with pytest.raises(ProfileUnavailable, match=r"worker 1 \[io\] \(pid 7\): no room"):
         survey.survey("state")
+
+
+def test_of_a_program_that_ended_meanwhile_nothing_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    spawner, face = Process(6, 1, "spawner", 0, ""), Process(5, 1, "face", 0, "")
+    said = [(spawner, b'{"findings": [], "notes": []}')]
+    monkeypatch.setattr(survey, "ask", lambda *_, **__: Answers(said, [], [(face, "it ended before it answered")]))
+    with pytest.raises(ProfileUnavailable, match=r"face \(pid 5\): it ended"):
+        survey.survey("state")
+    worker = Process(7, 1, "worker", 1, "io")
+    monkeypatch.setattr(survey, "ask", lambda *_, **__: Answers(said, [], [(worker, "it ended before it answered")]))
+    assert survey.survey("state").notes == ["worker 1 [io] (pid 7): it ended before it answered"]

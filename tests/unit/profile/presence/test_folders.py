@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.profile.presence.folders import Owner, make_folder, owner_of, write_anew
+from runtime.host import kernel
+from runtime.profile.presence.folders import Owner, make_folder, owner_of, sweep_requests, write_anew
 
 ME = Owner(os.geteuid(), os.getegid())
 NOBODY = Owner(65534, 65534)
@@ -65,3 +66,15 @@ def test_a_file_is_written_anew_and_not_where_a_link_leads(tmp_path: Path) -> No
     write_anew(file, b"again", NOBODY if ME.uid == 0 else ME)
     assert file.read_bytes() == b"again"
     assert owner_of(file).uid == (NOBODY if ME.uid == 0 else ME).uid
+
+
+def test_only_what_a_dead_one_asked_is_removed(tmp_path: Path) -> None:
+    mine = tmp_path / f"ask-{os.getpid()}-{kernel.start_time(os.getpid())}-1f"
+    dead = tmp_path / f"ask-{os.getpid()}-1-1f"
+    others = [tmp_path / "ask-not-ours-x", tmp_path / "bundles"]
+    for folder in (mine, dead, *others):
+        folder.mkdir()
+        (folder / "answer").write_bytes(b"")
+    sweep_requests(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([mine, *others])
+    sweep_requests(tmp_path / "nowhere")
