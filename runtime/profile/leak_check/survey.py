@@ -375,20 +375,6 @@ def survey(
     return Report(sorted(findings, key=order), notes)
 
 
-def leaks(*, seconds: float = SECONDS, prove: bool = True, min_grade: str = INFO, ttl: float | None = None) -> Report:
-    """Leaks of this process alone; takes `seconds`. For what `survey` says of all processes of a folder."""
-    check_grade(min_grade)
-    inquiry, begun_s = Investigation(ttl=ttl), time.monotonic()
-    inquiry.look()
-    for number in range(1, round(seconds / WINDOW_S) + 1):
-        time.sleep(max(0.0, begun_s + number * WINDOW_S - time.monotonic()))
-        inquiry.look()
-    if prove:
-        inquiry.prove()
-        inquiry.look()
-    return Report(inquiry.findings(min_grade), inquiry.notes)
-
-
 @cache
 def build() -> str:
     """Of which code a finding is: MAINSPRING_BUILD of the environment, else the version of Mainspring."""

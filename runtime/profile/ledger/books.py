@@ -144,6 +144,16 @@ class Ledger:
             next(self._strange)
             self.strange_place = (frame := sys._getframe(2)).f_code, frame.f_lasti
 
+    def drop(self, token: int) -> bool:
+        """Take an entry out, for whoever saw that what it stands for is gone: others may have done so meanwhile, and
+        that is no mistake in the books. Returns whether it was there."""
+        pop, released, extra = self._ends[token & _KIND_MASK]
+        if pop(token, None) is None:
+            return False
+        next(released)
+        extra.pop(token, None)
+        return True
+
     def forked(self) -> None:
         """In a forked child: what the books say is the parent's."""
         kinds = [(book.kind, book.prove, book.reap, book.budget) for book in self._numbered[len(KINDS) :]]
@@ -206,7 +216,7 @@ class Ledger:
         if like is not None:
             live[token] = (*like[:2], key, *like[3:])
         while len(live) > EVENTS_MAX:
-            self.release(next(iter(live)))
+            self.drop(next(iter(live)))
 
     # --- what is counted elsewhere ----------------------------------------------------------------------------------
 

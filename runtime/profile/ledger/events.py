@@ -92,7 +92,7 @@ class EventHooks(logging.Handler):
             return
         for token, entry in list(LEDGER.book(UNAWAITED).live.items()):
             if entry[0] is code:
-                LEDGER.release(token)
+                LEDGER.drop(token)
         LEDGER.note(UNAWAITED, coro.__qualname__, _line(*origin[0]))
 
     def emit(self, record: logging.LogRecord) -> None:

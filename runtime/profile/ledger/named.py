@@ -12,9 +12,8 @@ from runtime.profile.ledger.books import LEDGER
 class Named(weakref.ReferenceType[Any]):
     """A weak reference with a name. `why`: why what it stands for can be ended by nobody, where that is known."""
 
-    __slots__ = ("live", "name", "token", "why")
+    __slots__ = ("name", "token", "why")
 
-    live: dict[int, Any]
     name: str
     token: int
     why: str
@@ -23,7 +22,7 @@ class Named(weakref.ReferenceType[Any]):
         """`leaves`: its entry goes when the thing is collected; else that it stays behind is a finding."""
         made = super().__new__(cls, thing, _collected if leaves else None)
         made.name, made.why = name, why
-        made.token, made.live = 0, {}
+        made.token = 0
         return made
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -32,8 +31,7 @@ class Named(weakref.ReferenceType[Any]):
 
 def _collected(reference: Any) -> None:
     """Whoever looks at the books has the reference, too: it may be called after the entry was released."""
-    if reference.token in reference.live:
-        LEDGER.release(reference.token)
+    LEDGER.drop(reference.token)
 
 
 def enter(
@@ -48,7 +46,6 @@ def enter(
 ) -> int:
     """Enter a thing, until it is released or collected; returns the token."""
     key = Named(thing, name, leaves=True, why=why)
-    key.live = LEDGER.book(kind).live
     key.token = token = LEDGER.track(kind, key, owner=owner, daemon=daemon, code=place[0], lasti=place[1])
     return token
 

@@ -129,15 +129,14 @@ def enter_attempt(task: asyncio.Task[Any] | None, owner: Any, code: CodeType) ->
 
 
 def sweep(kind: str) -> int:
-    """Release entries whose thing was collected; returns how many they were."""
-    gone = []
+    """Take out entries whose thing was collected; returns how many they were. In any thread: a task that ends meanwhile
+    is released by its own callback, and collected after that."""
+    gone = 0
     for token, entry in list(LEDGER.book(kind).live.items()):
         key = entry[2]
         if isinstance(key, weakref.ReferenceType) and key() is None:
-            gone.append(token)
-    for token in gone:
-        LEDGER.release(token)
-    return len(gone)
+            gone += LEDGER.drop(token)
+    return gone
 
 
 def _sweep_and_count(kind: str) -> int:

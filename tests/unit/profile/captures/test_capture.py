@@ -14,7 +14,6 @@ from actors.protocol.errors import CallerError
 from runtime.host import kernel
 from runtime.profile.captures import capture
 from runtime.profile.captures.capture import delta, kept, merged_answers
-from runtime.profile.leak_check.survey import leaks as own_leaks
 from runtime.profile.leak_check.survey import survey
 from runtime.profile.model import COUNT, CPU, NANOSECONDS, Frame, Process, Profile, StackSample
 from runtime.profile.presence.control import Answers
@@ -82,7 +81,7 @@ def test_times_out_of_range_are_refused_before_anybody_is_asked(seconds: Any) ->
 
 def test_what_is_none_of_a_few_words_is_refused_with_all_of_them() -> None:
     """A grade, or a kind of flight; before anybody is asked."""
-    for look in (partial(capture.leaks, "/nowhere"), partial(survey, "/nowhere"), own_leaks):
+    for look in (partial(capture.leaks, "/nowhere"), partial(survey, "/nowhere")):
         with pytest.raises(ValueError, match="a grade is 'leak', 'suspect', 'info', not 'bad'"):
             look(min_grade="bad")
     with pytest.raises(CallerError, match="kind must be 'cpu' or 'await', not 'live'"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.kinds import DESTROYED, GENERATOR, TASK, UNREAD
-from runtime.profile.ledger.tasks import LoopBooks, enter_attempt
+from runtime.profile.ledger.tasks import LoopBooks, enter_attempt, sweep
 
 
 @pytest.fixture
@@ -157,3 +158,35 @@ def test_generators_are_released_when_they_are_gone(loop: asyncio.AbstractEventL
 
     loop.run_until_complete(main())
     assert live(GENERATOR) == before
+
+
+class Thing:
+    """What is looked at."""
+
+
+THING = Thing()
+
+
+class EndsWhileLookedAt(weakref.ref[Thing]):
+    """Of a task that is done, and then collected, just when somebody looks whether it is there."""
+
+    token = 0
+
+    def __call__(self) -> None:  # type: ignore[override]
+        if self.token:
+            LEDGER.release(self.token)
+
+
+def test_what_ends_while_it_is_swept_is_released_once() -> None:
+    """In the thread of a survey; the half hour of the soak had seven of them."""
+    before, ends = LEDGER.balance(), EndsWhileLookedAt(THING)
+    ends.token = LEDGER.track(TASK, ends)
+    assert sweep(TASK) == 0
+    assert LEDGER.balance() == before
+
+
+def test_who_comes_late_finds_that_it_was_dropped() -> None:
+    before, token = LEDGER.balance(), LEDGER.track(TASK, "gone")
+    assert LEDGER.drop(token)
+    assert not LEDGER.drop(token)
+    assert LEDGER.balance() == before
