@@ -1,4 +1,4 @@
-"""Where a thread is."""
+"""Where a thread is, whatever interrupted it."""
 
 from __future__ import annotations
 
