@@ -115,7 +115,7 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[Baseline]:
     finally:
         baseline.close()
         del request.node.stash[_BASELINE]
-        if test is not None:
+        if inspect.iscoroutinefunction(test):
             request.node.obj = test
     if text:
         pytest.fail(text, pytrace=False)

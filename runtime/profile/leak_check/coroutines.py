@@ -23,10 +23,11 @@ from runtime.profile.leak_check.clean import Baseline, Ignore, await_clean
 from runtime.profile.leak_check.detectors import Seen
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.kinds import TASK
-from runtime.profile.ledger.sites import user_place
+from runtime.profile.ledger.sites import Place, user_place
 from runtime.profile.ledger.tasks import sweep
 from runtime.profile.sampling.labels import labels
 
+_ASYNCIO: Final = asyncio.__file__.removesuffix("__init__.py")
 _TEST: Final = ContextVar[object]("mainspring-test")
 Test = Callable[..., Awaitable[Any]]
 
@@ -69,6 +70,14 @@ def ends_clean(
     return run
 
 
+def _created(coro: Any) -> Place:
+    """Where the task that runs creates another one; where only asyncio's own code does, the first line of that."""
+    runs = asyncio.current_task()
+    place = user_place(3, getattr(runs.get_coro(), "cr_frame", None) if runs is not None else None)
+    code = getattr(coro, "cr_code", None)
+    return place if code is None or not place[0].co_filename.startswith(_ASYNCIO) else (code, -1)
+
+
 class TestTasks(Baseline):
     """Everything but the tasks that a test creates from now on."""
 
@@ -95,7 +104,7 @@ class TestTasks(Baseline):
             if _TEST.get(None) is self and isinstance(task, asyncio.Task) and not task.done():
                 self._made.add(task)
                 if before is None:
-                    code, lasti = user_place(2)
+                    code, lasti = _created(coro)
                     token = LEDGER.track(TASK, weakref.ref(task), code=code, lasti=lasti)
                     task.add_done_callback(lambda _: LEDGER.release(token))
             return task

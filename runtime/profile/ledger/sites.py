@@ -59,11 +59,12 @@ def callers(frame: FrameType, depth: int) -> tuple[tuple[CodeType, int], ...]:
     return tuple(reversed(found))
 
 
-def user_place(depth: int = 1) -> Place:
+def user_place(depth: int = 1, until: FrameType | None = None) -> Place:
     """The user's line: the nearest caller that is of no library; else of an installed one; else whoever calls.
 
     Args:
         depth: Callers that are passed over without a look; 1: that of this function.
+        until: The last one that is looked at, such as the outermost of a task; None: the thread's.
     """
     first: FrameType | None = sys._getframe(depth)
     assert first is not None
@@ -76,7 +77,7 @@ def user_place(depth: int = 1) -> Place:
             return code, at.f_lasti
         if rank == _INSTALLED and installed is None:
             installed = code, at.f_lasti
-        if at.f_back is None:
+        if at.f_back is None or at is until:
             break
         at = at.f_back
     return installed or (first.f_code, first.f_lasti)
