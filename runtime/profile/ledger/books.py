@@ -100,7 +100,7 @@ class Ledger:
     """See the module."""
 
     def __init__(self) -> None:
-        self.expand: Callable[[Any], Labels] = _as_labels
+        self.expand: Callable[[Any], Labels] = tuple
         """Makes labels of what `label_set` gave."""
         self._hot: dict[str, tuple[Any, ...]] = {}
         self._ends: list[tuple[Any, Any, Any]] = []
@@ -122,7 +122,7 @@ class Ledger:
         self._books: dict[str, Book] = {}
         self._numbered: list[Book] = []
         self._hot.clear()
-        self._ends[:] = [(_nothing, None, None)] * (1 << KIND_BITS)
+        self._ends[:] = [(dict[int, None]().pop, None, None)] * (1 << KIND_BITS)
         self._audits: dict[str, Callable[[], int]] = {}
         self._strange = itertools.count()
         self.strange_place: tuple[CodeType, int] | None = None
@@ -391,14 +391,6 @@ def _oldest(live: dict[int, Any]) -> int:
         return first >> KIND_BITS
     except (StopIteration, RuntimeError):  # empty, or another thread just changed it
         return 0
-
-
-def _nothing(token: int, default: None) -> None:
-    """In place of the entries of a kind that does not exist."""
-
-
-def _as_labels(labels: Any) -> Labels:
-    return tuple(labels)
 
 
 # global: the books of this process, of which there can be only one set, as of its threads or descriptors

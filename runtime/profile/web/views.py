@@ -33,7 +33,7 @@ from runtime.profile.formats.plain import plain_report
 from runtime.profile.ledger.kinds import DESCRIPTOR, KINDS, LEASE, LOCK, MESSAGE, NAMES, SEGMENT, THREAD
 from runtime.profile.model import AWAIT, COUNT, LEAKS, Frame, Profile, StackSample
 from runtime.profile.presence.processes import Looked, looked
-from runtime.profile.web.server import Reply, WebRefusal, WebRequest
+from runtime.profile.web.request import Reply, WebRefusal, WebRequest
 from runtime.profile.web.text import merged_text, single_text
 
 PPROF: Final = "/debug/pprof/"

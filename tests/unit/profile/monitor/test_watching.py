@@ -333,7 +333,7 @@ def test_a_slow_node_is_told_and_its_evidence_there_within_fifteen_seconds(
 
     together = threading.Barrier(4)
 
-    def captured(_: str, __: str, seconds: float = 0.0) -> Profile:
+    def captured(_: str, seconds: float = 0.0) -> Profile:
         together.wait(60.0)
         asked_s.append(seconds)
         return profile_of("nothing")
@@ -343,10 +343,10 @@ def test_a_slow_node_is_told_and_its_evidence_there_within_fifteen_seconds(
         asked_s.append(seconds + timeout)
         return Report([], [])
 
-    monkeypatch.setattr(bundle, "_captured", captured)
+    for part in ("flight", "cpu", "awaits"):
+        monkeypatch.setattr(bundle.capture, part, captured)
+    monkeypatch.setattr(bundle.capture, "live", lambda _, merge: profile_of("stacks"))
     monkeypatch.setattr(bundle, "survey", survey)
-    monkeypatch.setattr(bundle, "dump", lambda _: [])
-    monkeypatch.setattr(bundle, "merged", lambda _: profile_of("stacks"))
     watch.bundles = bundle.Bundles(tmp_path)
     saved = Path(watch.save(found[0]).bundle)
     assert found[0].trigger == "slo-orders"

@@ -21,7 +21,8 @@ from runtime.profile.web import callers as web_callers
 from runtime.profile.web import server as web_server
 from runtime.profile.web import views as web_views
 from runtime.profile.web.callers import CALLERS_MAX, Callers
-from runtime.profile.web.server import UNIX, ProfileServer, Reply, WebRefusal, WebRequest
+from runtime.profile.web.request import Reply, WebRefusal, WebRequest
+from runtime.profile.web.server import UNIX, ProfileServer
 
 TOKEN = "let me in"
 

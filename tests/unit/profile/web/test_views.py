@@ -15,7 +15,8 @@ from runtime.profile.ledger.books import Count
 from runtime.profile.model import COUNT, LIVE, Process, Profile
 from runtime.profile.presence.processes import Looked
 from runtime.profile.web import views
-from runtime.profile.web.server import ProfileServer, WebRefusal, WebRequest
+from runtime.profile.web.request import WebRefusal, WebRequest
+from runtime.profile.web.server import ProfileServer
 
 PROOF = ("/debug/runtime/leaks", "prove=1&format=json")
 STACKS = ("/debug/pprof/goroutine", "debug=2")
