@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 import uvloop
 
-from runtime.profile.proof.kin import stack_of, waiter_of
+from runtime.profile.proof.kin import chain_of, stack_of, waiter_of
 from runtime.profile.proof.prove import as_rows, examine
 
 PINNED: set[asyncio.Task[Any]] = set()
@@ -245,7 +245,7 @@ async def settled(names: list[str]) -> None:
     while True:
         there = {task.get_name(): task for task in PINNED}
         waits = [name in there and waiter_of(there[name]) is not None for name in names]
-        if all(waits) and all(any(last[name] in row.name for row in stack_of(there[name])) for name in last):
+        if all(waits) and all(any(last[name] in row.name for row in stack_of(chain_of(there[name]))) for name in last):
             break
         await asyncio.sleep(0)
     for _ in range(100):
