@@ -360,7 +360,9 @@ def survey(
     """
     check_grade(min_grade)
     options: dict[str, Any] = {"prove": prove, "min_grade": min_grade, "ttl": ttl, "kinds": kinds and list(kinds)}
-    answers = ask(state_dir, "leaks", seconds=seconds, timeout=timeout, only=pids, stop=stop, **options).heard()
+    answers = ask(state_dir, "leaks", seconds=seconds, timeout=timeout, only=pids, stop=stop, **options)
+    if stop is None or not stop():  # who stopped it at once knows that nobody could answer
+        answers.heard()
     findings: list[Finding] = []
     notes: list[str] = []
     for process, content in answers.rows:
