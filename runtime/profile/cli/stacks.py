@@ -185,7 +185,7 @@ def dump_lines(profile: Profile) -> Iterator[str]:
         if sample.process != process and sample.process is not None:
             process = sample.process
             yield ""
-            yield f"=== {process.title} (pid {process.pid}) ==="
+            yield f"=== {process.named} ==="
         facts = dict(sample.labels)
         name = f"task {facts.get('task', '')}" if sample.thread == "tasks" else f"thread {sample.thread}"
         parts = [facts.get("state", ""), f"awaits {facts['awaits']}" if "awaits" in facts else ""]

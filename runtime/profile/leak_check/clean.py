@@ -204,7 +204,7 @@ def said(found: list[Finding], settle: float) -> str:
     lines = [f"after {settle:g} s there is still left:"]
     for one in found[:_NAMED_MAX]:
         named = f" ({', '.join(one.exemplars)})" if one.exemplars else ""
-        where = f" in {one.process.title} (pid {one.process.pid})" if one.process else ""
+        where = f" in {one.process.named}" if one.process else ""
         lines.append(f"  {one.count} x {one.kind}{named}{where}" + (f": {one.proof}" if one.proved else ""))
         lines += [f"    created at {place(frame)}" if frame.file else f"    {frame.name}" for frame in one.site[-1:]]
         lines += [f"    waits at {place(frame)}" for frame in reversed(one.wait[-3:])]
@@ -252,7 +252,7 @@ def left_in(state_dir: str | os.PathLike[str], ignore: Iterable[Ignore] = ()) ->
     """What is left in the processes of a folder. Raises ProfileUnavailable, also of one that is silent."""
     answers = ask(state_dir, "left").heard()
     if answers.missing:
-        names = ", ".join(f"{one.title} (pid {one.pid})" for one in answers.missing)
+        names = ", ".join(one.named for one in answers.missing)
         raise ProfileUnavailable(f"what is left in {names} is not known: no answer in time")
     found = [Finding.of_json(row) for _, content in answers.rows for row in orjson.loads(content)]
     return sorted((one for one in found if not ignored(one, ignore)), key=order)

@@ -327,7 +327,7 @@ def gone(key: Any, owner: Any) -> str:
             return "its owner was collected"
     if isinstance(who, Process):
         if not is_alive(who.pid, who.start_time):
-            return f"its owner, {who.title} (pid {who.pid}), is dead"
+            return f"its owner, {who.named}, is dead"
     elif isinstance(who, threading.Thread):
         if who.ident is not None and not who.is_alive():
             return f"its owner, the thread {who.name}, has ended"
@@ -345,7 +345,7 @@ def said(thing: Any) -> str:
     if thing is None:
         return ""
     if isinstance(thing, Process):
-        return f"{thing.title} (pid {thing.pid})"
+        return thing.named
     if type(thing) in (str, int, float, bytes) or (isinstance(thing, tuple) and type(thing).__module__ != "builtins"):
         text = thing if type(thing) is str else repr(thing)
     else:

@@ -144,7 +144,7 @@ class Finding(NamedTuple):
         """In one line, for people."""
         site = f", created at {place(self.site[-1])}" if self.site else ""
         wait = f", waits at {place(self.wait[-1])}" if self.wait else ""
-        who = f" in {self.process.title} (pid {self.process.pid})" if self.process else ""
+        who = f" in {self.process.named}" if self.process else ""
         named = f" [{', '.join(self.exemplars)}]" if self.exemplars else ""
         return f"{self.grade}: {self.count} x {self.kind}{site}{wait}{who}: {self.proof}{named}"
 

@@ -247,15 +247,8 @@ def growth(
         Findings of kind "bytes", what grows most first, and notes.
 
     Raises:
-        ProfileUnavailable: No process of this folder can be seen. StateFolderError: it is no state folder.
+        ProfileUnavailable: No process of this folder can be seen, or none answered.
+        StateFolderError: It is no state folder.
     """
-    answers = ask(state_dir, "memory", seconds=seconds, timeout=_TIMEOUT_S, only=pids)
-    findings: list[Finding] = []
-    notes: list[str] = []
-    for process, content in answers.rows:
-        row = orjson.loads(content)
-        findings += map(Finding.of_json, row["findings"])
-        notes += [f"{process.title} (pid {process.pid}): {note}" for note in row["notes"]]
-    notes += [f"{process.title} (pid {process.pid}): {why}" for process, why in answers.failed]
-    notes += [f"{process.title} (pid {process.pid}) did not answer" for process in answers.missing]
-    return Report(sorted(findings, key=lambda one: (-one.slope_per_min, order(one))), notes)
+    answers = ask(state_dir, "memory", seconds=seconds, timeout=_TIMEOUT_S, only=pids).heard()
+    return Report.of(answers, lambda one: (-one.slope_per_min, order(one)))

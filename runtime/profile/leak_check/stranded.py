@@ -81,7 +81,7 @@ class EngineLook:
 
     def _of_dead(self, process: Process, worker: Any) -> Iterator[Stranded]:
         """What a worker has that is dead: what it claimed are leases, what it never took are messages."""
-        owner = f"{process.title} (pid {process.pid})"
+        owner = process.named
         post = self._host._workers.get(worker.id)
         for group in worker.book.groups():
             for at, is_open in enumerate(group.open):
@@ -127,7 +127,7 @@ class ProgramLook:
         now_ns = time.monotonic_ns()
         self._dead_ns = self._dead_ns or now_ns
         if now_ns - self._dead_ns >= PATIENCE_NS:
-            owner = f"{engine.title} (pid {engine.pid})"
+            owner = engine.named
             why = f"{owner}, which was asked, is dead, and no other engine came"
             for row in self.questions():
                 yield Stranded(ASK, row.key, why, row.site, owner)
@@ -150,7 +150,7 @@ class ProgramLook:
             self._supervisors[process] = supervisor
             pid = supervisor[0]
             if pid and (pid == _INIT or not is_alive(*supervisor)) and is_alive(process.pid, process.start_time):
-                name, owner = f"{process.title} (pid {process.pid})", "" if pid == _INIT else f"pid {pid}"
+                name, owner = process.named, "" if pid == _INIT else f"pid {pid}"
                 why = f"it goes on, and the process that supervised it{owner and f', {owner},'} is dead"
                 yield Stranded(ACTOR, name, why, (Frame(process.title),), owner)
 

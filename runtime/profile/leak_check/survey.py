@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from heapq import nsmallest
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
@@ -42,7 +42,7 @@ from runtime.profile.leak_check.suggestions import suggestion
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.kinds import BOOKS, TASK
 from runtime.profile.model import Frame, Labels, Process, dumped
-from runtime.profile.presence.control import ask
+from runtime.profile.presence.control import Answers, ask
 from runtime.profile.presence.here import Request
 from runtime.profile.sampling.turns import TURNS
 
@@ -65,6 +65,19 @@ class Report(NamedTuple):
 
     findings: list[Finding]
     notes: list[str]
+
+    @classmethod
+    def of(cls, answers: Answers, rank: Callable[[Finding], Any] = order) -> Self:
+        """What processes answered, as one; `rank`: a key, the worst first."""
+        findings: list[Finding] = []
+        notes: list[str] = []
+        for process, content in answers.rows:
+            row = orjson.loads(content)
+            findings += map(Finding.of_json, row["findings"])
+            notes += [f"{process.named}: {note}" for note in row["notes"]]
+        notes += [f"{process.named}: {why}" for process, why in answers.failed]
+        notes += [f"{process.named} did not answer" for process in answers.missing]
+        return cls(sorted(findings, key=rank), notes)
 
 
 class _Group:
@@ -363,18 +376,11 @@ def survey(
     answers = ask(state_dir, "leaks", seconds=seconds, timeout=timeout, only=pids, stop=stop, **options)
     if stop is None or not stop():  # who stopped it at once knows that nobody could answer
         answers.heard()
-    findings: list[Finding] = []
-    notes: list[str] = []
-    for process, content in answers.rows:
-        row = orjson.loads(content)
-        findings += map(Finding.of_json, row["findings"])
-        notes += [f"{process.title} (pid {process.pid}): {note}" for note in row["notes"]]
-    faces = [f"{one.title} (pid {one.pid}): {why}" for one, why in answers.failed if one.role == "face"]
-    if faces and not findings:
+    found = Report.of(answers)
+    faces = [f"{one.named}: {why}" for one, why in answers.failed if one.role == "face"]
+    if faces and not found.findings:
         raise ProfileUnavailable(f"nothing can be said of a program that does not answer: {faces[0]}")
-    notes += [f"{process.title} (pid {process.pid}): {why}" for process, why in answers.failed]
-    notes += [f"{process.title} (pid {process.pid}) did not answer" for process in answers.missing]
-    return Report(sorted(findings, key=order), notes)
+    return found
 
 
 @cache

@@ -96,7 +96,7 @@ class Answers(NamedTuple):
             return self
         said = [(process, "it did not answer in time") for process in self.missing] + self.failed
         raise ProfileUnavailable(
-            "nobody answered: " + "; ".join(f"{one.title} (pid {one.pid}): {why}" for one, why in said[:_NAMED_MAX])
+            "nobody answered: " + "; ".join(f"{one.named}: {why}" for one, why in said[:_NAMED_MAX])
         )
 
 
