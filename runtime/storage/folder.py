@@ -153,7 +153,11 @@ class StateFolder:
             name = os.path.realpath(name, strict=True)
             identity = _read_identity(name, files)
             if identity is None:
-                _refuse_foreign(name, files, create=create and owner)
+                try:
+                    _refuse_foreign(name, files, create=create and owner)
+                except StateFolderError:
+                    if (identity := _read_identity(name, files)) is None:
+                        raise  # else another process has made it just now, and what is there is its
             if owner:
                 lock_fd = _take_lock(name, os.getpid() if holder_pid is None else holder_pid)
                 identity = _read_identity(name, files) or _make_identity(name, files, log_shards or 1)

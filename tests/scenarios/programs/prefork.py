@@ -25,8 +25,9 @@ def fork(work: Callable[[], None]) -> int:
         try:
             work()
             os._exit(0)
-        except BaseException:
+        except BaseException as broken:
             traceback.print_exc()
+            say("failed", os.getpid(), type(broken).__name__)  # whoever reads a line of each must not wait for ever
             os._exit(1)
     return pid
 

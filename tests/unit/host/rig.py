@@ -60,6 +60,10 @@ class Rig:
         self._kinds: dict[str, int] = {}
 
     def __enter__(self) -> Self:
+        return self if self.pid else self.begin()
+
+    def begin(self) -> Self:
+        """Start the worker."""
         ends, table_fd = create_link(), LeaseTable.create()
         self._output_fd, write_fd = open_output_pipe()
         self.link, self.table = Link(ends.dup(), "a"), LeaseTable(os.dup(table_fd))
@@ -76,6 +80,10 @@ class Rig:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Stop it, whatever it does."""
         self.launcher.stop()
         self.link.close()
         self.table.close()

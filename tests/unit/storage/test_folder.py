@@ -366,3 +366,24 @@ def test_who_only_reads_is_not_told_to_name_a_new_folder(tmp_path: Path) -> None
     with pytest.raises(StateFolderError) as refused:
         StateFolder.open(tmp_path / "state")
     assert "from a copy" in refused.value.hint
+
+
+class MadeMeanwhile(DiskFiles):
+    """The real disk; another process opens the folder right before this one lists it, and looks inside."""
+
+    def __init__(self) -> None:
+        self._made = False
+
+    def list(self, folder: str) -> list[str]:
+        if not self._made:
+            self._made = True
+            StateFolder.open(folder).close()
+            os.mkdir(os.path.join(folder, "profile"))
+        return super().list(folder)
+
+
+def test_a_folder_that_another_one_makes_just_now_is_no_foreign_one(tmp_path: Path) -> None:
+    """As workers of a web server do that open it all at once (S51)."""
+    with StateFolder.open(tmp_path, files=MadeMeanwhile()) as folder:
+        assert folder.owner
+        assert json.loads((tmp_path / IDENTITY_NAME).read_text())["uuid"] == str(folder.uuid)

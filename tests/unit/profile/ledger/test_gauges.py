@@ -13,7 +13,11 @@ from runtime.mail.blocks import create_block
 from runtime.profile.ledger import gauges
 from runtime.profile.ledger.books import LEDGER
 
-pytestmark = pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.fresh,  # threads of other tests may end while it counts
+    pytest.mark.skipif(not kernel.LINUX, reason="needs /proc"),
+]
 
 
 def test_descriptors_and_blocks_are_counted() -> None:
