@@ -23,7 +23,9 @@ class MainspringError(Exception):
     family: ClassVar[str] = "bug"
 
     def __str__(self) -> str:
-        return f"[{self.code}] {self.message}" + (f" ({self.hint})" if self.hint else "")
+        said = f"[{self.code}] {self.message}"
+        gap = "\n" if "\n" in said else " "
+        return f"{said}{gap}({self.hint})" if self.hint else said
 
     @property
     def message(self) -> str:

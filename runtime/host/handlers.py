@@ -202,16 +202,17 @@ def _no_loop_running() -> Iterator[None]:
     A script without the guard reaches `asyncio.run(...)`, which refuses to run inside a loop: its functions would not
     be found, while in a worker of mode "process" the same script is left where it opens its runtime.
     """
-    asyncio = sys.modules.get("asyncio")
-    loop = asyncio._get_running_loop() if asyncio is not None else None
-    if asyncio is None or loop is None:
+    events: Any = sys.modules.get("asyncio.events")
+    running = getattr(events, "_get_running_loop", None)  # not there while another thread imports asyncio
+    loop = None if running is None else running()
+    if loop is None:
         yield
         return
-    asyncio._set_running_loop(None)
+    events._set_running_loop(None)
     try:
         yield
     finally:
-        asyncio._set_running_loop(loop)
+        events._set_running_loop(loop)
 
 
 def _place_of(fn: Callable[..., Any], name: str) -> int:

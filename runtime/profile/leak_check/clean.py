@@ -220,7 +220,7 @@ def ignored(found: Finding, ignore: Iterable[Ignore]) -> bool:
         if callable(one):
             if one(found):
                 return True
-        elif one == found.kind or any(_is(frame.name, one) for frame in frames):
+        elif one == found.kind or one in found.exemplars or any(_is(frame.name, one) for frame in frames):
             return True
     return False
 

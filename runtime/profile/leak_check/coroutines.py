@@ -106,7 +106,7 @@ class TestTasks(Baseline):
                 if before is None:
                     code, lasti = _created(coro)
                     token = LEDGER.track(TASK, weakref.ref(task), code=code, lasti=lasti)
-                    task.add_done_callback(lambda _: LEDGER.release(token))
+                    task.add_done_callback(lambda _: LEDGER.drop(token))
             return task
 
         return create

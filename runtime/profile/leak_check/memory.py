@@ -53,10 +53,16 @@ _SUGGESTION: Final = (
     "let go of it when the task ends, or bound what is kept (a cache: `maxsize`); until then, recycle the worker at a "
     "size (`NodeType(recycle_rss_bytes=...)`)"
 )
-_OWN: Final = (tracemalloc.__file__, __file__)
+_OWN: Final = (tracemalloc.__file__, os.path.join(_ENGINE, "profile", ""))
 
 Stack = tuple[tuple[str, int], ...]
 """File and line, the outermost first."""
+
+
+def _is_ours(stack: Stack) -> bool:
+    """Whether this module or others of the profiler took it; code that was made of text, as a named tuple's, is of the
+    file that called it."""
+    return next((file for file, _ in reversed(stack) if not file.startswith("<")), "").startswith(_OWN)
 
 
 class _Tracer:
@@ -115,7 +121,7 @@ class MemoryGrowth:
         found: dict[Stack, tuple[int, int]] = {}
         for stack, (size, blocks) in held.items():
             own = tuple(reversed(stack))
-            if own and not own[-1][0].startswith(_OWN):
+            if own and not _is_ours(own):
                 before = found.get(own, (0, 0))
                 found[own] = (before[0] + size, before[1] + blocks)
         self._add(now_ns, found)

@@ -107,6 +107,9 @@ class Ledger:
         self._hooks: list[Callable[[], Any] | None] = [None]
         self.track = _tracker(self._hot, self._hooks)
         self.release = _releaser(self._ends, self._stray)
+        self.drop = _releaser(self._ends, lambda _: None)
+        """The same for whoever releases what may have been collected, or dropped by somebody else: that it is not there
+        is no mistake in the books."""
         self._begin()
 
     @property
@@ -143,16 +146,6 @@ class Ledger:
         if token >> KIND_BITS >= self.born_ns:
             next(self._strange)
             self.strange_place = (frame := sys._getframe(2)).f_code, frame.f_lasti
-
-    def drop(self, token: int) -> bool:
-        """Take an entry out, for whoever saw that what it stands for is gone: others may have done so meanwhile, and
-        that is no mistake in the books. Returns whether it was there."""
-        pop, released, extra = self._ends[token & _KIND_MASK]
-        if pop(token, None) is None:
-            return False
-        next(released)
-        extra.pop(token, None)
-        return True
 
     def forked(self) -> None:
         """In a forked child: what the books say is the parent's."""
@@ -362,19 +355,20 @@ def _tracker(hot: dict[str, tuple[Any, ...]], hooks: list[Callable[[], Any] | No
     return track
 
 
-def _releaser(ends: list[tuple[Any, Any, Any]], stray: Callable[[int], None]) -> Callable[..., None]:
-    """Makes `Ledger.release`."""
+def _releaser(ends: list[tuple[Any, Any, Any]], stray: Callable[[int], None]) -> Callable[..., bool]:
+    """Makes `Ledger.release` and `Ledger.drop`."""
 
-    def release(token: int, _: object = None) -> None:
-        """Take an entry out. One that is not there is noted in the books (row 22). A second argument is ignored, so
-        that it may be a callback."""
+    def release(token: int, _: object = None) -> bool:
+        """Take an entry out; returns whether it was there. If not, it is noted in the books (row 22). A second argument
+        is ignored, so that it may be a callback."""
         pop, released, extra = ends[token & _KIND_MASK]
         if pop(token, None) is None:
             stray(token)
-            return
+            return False
         next(released)
         if extra:
             extra.pop(token, None)
+        return True
 
     return release
 

@@ -53,5 +53,5 @@ def enter(
 def leave(token: int) -> int:
     """Release an entry, if there is one; returns 0, for whoever keeps the token."""
     if token:
-        LEDGER.release(token)
+        LEDGER.drop(token)
     return 0

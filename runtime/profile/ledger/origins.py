@@ -284,7 +284,7 @@ def _executors(origins: Origins, module: Any) -> None:
         def shutdown(self: Any, *args: Any, **kwargs: Any) -> None:
             token = self.__dict__.pop("_mainspring_token", 0)
             if token:
-                LEDGER.release(token)
+                LEDGER.drop(token)
             before(self, *args, **kwargs)
 
         return shutdown
@@ -341,7 +341,7 @@ def _blocks(origins: Origins, module: Any) -> None:
                 raise
             token = self.__dict__.pop("_mainspring_token", 0)
             if token:
-                LEDGER.release(token)
+                LEDGER.drop(token)
 
         return close
 
@@ -367,7 +367,7 @@ def _locks(origins: Origins, module: Any) -> None:
         def release(self: Any) -> None:
             token = self.__dict__.pop("_mainspring_token", 0)
             if token:
-                LEDGER.release(token)
+                LEDGER.drop(token)
             before(self)
 
         return release

@@ -33,7 +33,7 @@ _DESTROYED: Final = "Task was destroyed but it is pending!"
 _OWN: Final = asyncio.__file__.removesuffix("__init__.py")
 """Frames of asyncio itself (`create_task`, `gather`, `TaskGroup`) are not where a task was created."""
 _track: Final = LEDGER.track
-_release: Final = LEDGER.release
+_drop: Final = LEDGER.drop
 _ref: Final = weakref.ref
 _UNREAD: Final = "Task exception was never retrieved"
 _FAILED_MAX: Final = 1_000
@@ -106,7 +106,7 @@ def _ended(token: int, task: Any) -> None:
             _FAILED[id(task)] = entry  # global: as there
             if len(_FAILED) > _FAILED_MAX:
                 del _FAILED[next(iter(_FAILED))]  # global: as there
-    _release(token)
+    _drop(token)  # one that was collected while it waited was dropped, and may be woken and end all the same
 
 
 def _entry_of(task: Any) -> tuple[Any, ...] | None:

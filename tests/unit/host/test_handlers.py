@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import orjson
@@ -13,7 +15,7 @@ import pytest
 
 from actors.protocol.errors import HandlerRefused
 from runtime.context import TaskContext
-from runtime.host.handlers import Handler, inside_worker, load, resolve
+from runtime.host.handlers import Handler, _no_loop_running, inside_worker, load, resolve
 from runtime.mail.codec import Codec
 from tests.unit.host import worker_handlers
 from tests.unit.host.rig import HANDLERS, Rig
@@ -189,3 +191,11 @@ def test_a_crash_while_importing_counts_for_the_task(worker: Rig, tmp_path: Path
     first = worker.lease(worker.kind(f"file:{script}:f", "one"), [1, 2])
     worker.exited()
     assert worker.table.current()[0] == first
+
+
+def test_a_script_may_load_while_another_thread_imports_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that answers a question of the profiler; then the modules are there, and have nothing in them yet."""
+    for name in ("asyncio", "asyncio.events"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    with _no_loop_running():
+        pass

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from runtime.profile.leak_check.grading import SUSPECT, Finding
+from runtime.profile.captures.snapshot import FrameCache
+from runtime.profile.leak_check.grading import SUSPECT, Finding, Series
 from runtime.profile.leak_check.memory import FRAMES, LOOKS, TRACER, MemoryGrowth, growth_here
 from runtime.profile.model import Process
 
@@ -60,6 +61,17 @@ def test_the_line_that_keeps_memory_is_named() -> None:
     assert found.count == pytest.approx(LOOKS * 10 * 10 * KIB, rel=0.1)
     assert "MiB a minute" in found.proof
     assert dict(found.labels) == {"node_type": "http"}
+
+
+def test_what_the_profiler_takes_itself_is_not_the_programs() -> None:
+    """Also by constructors that are made of text: `__new__` of a named tuple stands in "<string>"."""
+
+    def look_again() -> None:
+        KEPT.extend(Series(0) for _ in range(40))
+        KEPT.extend(FrameCache().frames([(Client.remember.__code__, line) for line in range(100)]))
+
+    found = {one.site[-1].file for one in grown(look_again)}
+    assert found <= {__file__}, "the list that keeps it all is this test's"
 
 
 def test_what_came_once_or_goes_again_does_not_grow() -> None:

@@ -190,3 +190,32 @@ def test_who_comes_late_finds_that_it_was_dropped() -> None:
     assert LEDGER.drop(token)
     assert not LEDGER.drop(token)
     assert LEDGER.balance() == before
+
+
+def test_what_is_woken_by_a_collection_ends_once(loop: asyncio.AbstractEventLoop) -> None:
+    """Two tasks that wait for each other's lock, and for them nobody: closing the one gives its lock to the other."""
+
+    async def grab(one: asyncio.Lock, other: asyncio.Lock) -> None:
+        async with one:
+            await asyncio.sleep(0)
+            async with other:
+                pass
+
+    async def deadlock() -> None:
+        one, other = asyncio.Lock(), asyncio.Lock()
+        tasks = [asyncio.create_task(grab(one, other)), asyncio.create_task(grab(other, one))]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in tasks)
+
+    async def main() -> None:
+        for _ in range(10):
+            await deadlock()
+        gc.collect()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    before = LEDGER.balance().get("?", 0)
+    loop.run_until_complete(main())
+    assert LEDGER.balance().get("?", 0) == before
+    assert len(LEDGER.book(DESTROYED).live) == 20
