@@ -162,6 +162,7 @@ class PoolBook:
 
     def replace(self, no: int, reason: str) -> Granted:
         """What was lent turns out to be unfit: its borrower makes another in its place, without waiting again."""
+        self._reused -= self._lent[no].uses > 1
         self._retire(self._lent, no, reason)
         return self._new()
 

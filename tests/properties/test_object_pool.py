@@ -43,6 +43,7 @@ class BookMachine(RuleBasedStateMachine):
         self.uses: dict[int, int] = {}
         self.closed: set[int] = set()
         self.told: list[Any] = []
+        self.reused = 0
 
     def got(self, grant: Granted) -> None:
         assert grant.no not in self.closed
@@ -53,6 +54,7 @@ class BookMachine(RuleBasedStateMachine):
         else:
             assert self.uses[grant.no] < USES_MAX
             self.uses[grant.no] += 1
+            self.reused += 1
             self.lent[grant.no] = self.now_ns
 
     @precondition(lambda self: not self.book.drained)
@@ -94,6 +96,7 @@ class BookMachine(RuleBasedStateMachine):
         elif how == "discard":
             self.book.discard(no, self.now_ns, "unhealthy")
         else:
+            self.reused -= self.uses[no] > 1  # it was not used once more
             self.got(self.book.replace(no, "unhealthy"))
 
     @precondition(lambda self: self.waiting)
@@ -124,7 +127,7 @@ class BookMachine(RuleBasedStateMachine):
         self.closed.update(retired)
         counts = self.book.counts()
         assert (counts.lent, counts.waiting) == (len(self.lent), len(self.waiting))
-        assert counts.made == len(self.born)
+        assert (counts.made, counts.reused) == (len(self.born), self.reused)
         assert counts.idle == len(self.born) - len(self.closed) - len(self.lent)
         assert sum(counts.closed.values()) == len(self.closed)
         if self.book.drained:

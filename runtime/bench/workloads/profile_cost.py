@@ -10,10 +10,10 @@ from question to answer, against nothing at all.
 How much CPU time a short task takes differs by a tenth from window to window on a machine that is shared, so there is a
 sharper look at the same, too: what a worker that computes gets done in its CPU time, with all of it on and off.
 
-Pauses: a probe in a worker of each mode looks at the clocks all the time, while captures run and everything that can be
-asked is asked, with 10,000 tasks in the loop; see `profile_handlers.Pauses`. It has a core of its own (`own_core`), and
-what is asked first is among it, with the imports that it takes (some milliseconds more where Python keeps no bytecode).
-And a proof in a heap of a million objects, an entry of the books, and the memory that the rings have after all that.
+Pauses: a probe in a worker of each mode looks at the clocks all the time, on a core of its own, while captures run and
+everything that can be asked is asked, with 10,000 tasks in the loop; see `profile_handlers.Pauses`. The middle one of
+five counts: a virtual core may stand still for milliseconds, unseen by its kernel. And a proof in a heap of a million
+objects, an entry of the books, and the memory that the rings have after all that.
 
 A limit that is missed beyond doubt is said, and the command ends with 1.
 """
@@ -61,7 +61,8 @@ ROUND: Final = 1_000
 SINGLES: Final = 16
 WAITING: Final = 256
 WAITING_MANY: Final = 10_000
-CAPTURE_S: Final = 0.6
+CAPTURE_S: Final = 2.4
+"""As those of people, which begin and end once in some seconds."""
 PROBE_S: Final = 3.0
 ENOUGH_NS: Final = 2_000_000_000
 """CPU time in which there are ticks for certain."""
@@ -78,7 +79,7 @@ class CostSizes(NamedTuple):
     capture_s: float
     probe_s: float
     objects: int
-    proofs: int
+    times: int
     entries: int
     work_ns: int
     work_pairs: int
@@ -88,7 +89,7 @@ class CostSizes(NamedTuple):
         """The whole, or for tests."""
         if setup.smoke:
             return cls(2, 32, 200, 0.05, 0.1, 10_000, 1, 1_000, 5_000_000, 2)
-        return cls(30, WAITING, WAITING_MANY, CAPTURE_S, PROBE_S, 1_000_000, 3, 100_000, 20_000_000, 500)
+        return cls(30, WAITING, WAITING_MANY, CAPTURE_S, PROBE_S, 1_000_000, 5, 100_000, 20_000_000, 500)
 
 
 class PairedWork(NamedTuple):
@@ -220,7 +221,7 @@ class BusyRuntime:
 
     def proofs(self, sizes: CostSizes) -> list[float]:
         """Pauses by proofs in a large heap, in milliseconds for a million objects."""
-        found = self.on_loop.submit(prove_here, sizes.objects, sizes.proofs).result(SECONDS_MAX)
+        found = self.on_loop.submit(prove_here, sizes.objects, sizes.times).result(SECONDS_MAX)
         if any(objects < sizes.objects for _, objects in found):
             raise BenchError("a proof was not made")
         return [pause_ns / objects for pause_ns, objects in found]
@@ -274,7 +275,7 @@ def demand_pairs(load: BusyRuntime, sizes: CostSizes) -> tuple[list[tuple[LoadWi
 
     load.switch(False)
     try:
-        pairs = abba(sizes.pairs, window)
+        pairs = abba(max(sizes.pairs // 3, 2), window)
     finally:
         load.switch(True)
     return pairs, 100.0 * own_ns / cpu
@@ -290,8 +291,8 @@ def _sum(facts: dict[int, dict[str, Any]], name: str) -> int:
 class LongestPauses(NamedTuple):
     """The longest in a worker of each mode, in nanoseconds: by the wall clock, and without waiting for a core."""
 
-    process: list[int]
-    loop: list[int]
+    process: list[float]
+    loop: list[float]
 
 
 def pauses(load: BusyRuntime, sizes: CostSizes) -> tuple[LongestPauses, LongestPauses]:
@@ -299,18 +300,19 @@ def pauses(load: BusyRuntime, sizes: CostSizes) -> tuple[LongestPauses, LongestP
     load.switch(False)
     quiet = _probed(load, sizes, lambda: None)
     load.switch(True)
-    return quiet, _probed(load, sizes, lambda: _ask_all(load, sizes))
+    asked = [_probed(load, sizes, lambda: _ask_all(load, sizes)) for _ in range(sizes.times)]
+    modes = zip(*asked, strict=True)
+    return quiet, LongestPauses(*([statistics.median(one) for one in zip(*of, strict=True)] for of in modes))
 
 
 def _probed(load: BusyRuntime, sizes: CostSizes, meanwhile: Callable[[], None]) -> LongestPauses:
     everyone = [os.getpid(), *(row["pid"] for row in load.runtime.processes())]
 
-    def probed(submitter: Submitter, fn: Callable[[int, list[int]], Any]) -> list[int]:
+    def probed(submitter: Submitter, fn: Callable[[int, list[int]], Any]) -> list[float]:
         handle = submitter.submit(fn, int(sizes.probe_s * 1e9), everyone)
         session.await_running([handle])
         meanwhile()
-        found: list[int] = handle.result(SECONDS_MAX)
-        return found
+        return list(handle.result(SECONDS_MAX))
 
     # one at a time: the others need cores
     return LongestPauses(probed(load.runtime, probe), probed(load.on_loop, probe_async))
@@ -318,8 +320,7 @@ def _probed(load: BusyRuntime, sizes: CostSizes, meanwhile: Callable[[], None]) 
 
 def _ask_all(load: BusyRuntime, sizes: CostSizes) -> None:
     where, pids, seconds = load.runtime.state_dir, load.pids, sizes.probe_s / 2
-    recording = threading.Thread(target=capture.cpu, args=(where, seconds), kwargs={"pids": pids})
-    recording.start()
+    (recording := threading.Thread(target=capture.cpu, args=(where, seconds), kwargs={"pids": pids})).start()
     until = time.monotonic() + seconds / 2
     capture.live(where, pids=pids)
     capture.held(where, "task", pids=pids)
