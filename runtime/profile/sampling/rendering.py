@@ -20,6 +20,7 @@ from runtime.profile.model import CPU, Frame, Process, Profile, StackSample
 from runtime.profile.presence.naming import NODE
 from runtime.profile.sampling.buckets import Bucket, Places
 from runtime.profile.sampling.labels import Labels
+from runtime.profile.sampling.turns import TURNS
 
 LOOP: Final = Frame("<loop>")
 _LOOP_FILES: Final = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/runners.py", "asyncio/selector_events.py",
@@ -115,6 +116,7 @@ def profile_of(buckets: Iterable[Bucket], process: Process | None, hz: float, na
     made = Profile(CPU, hz=hz)
     for bucket in buckets:
         for row in list(bucket.rows.values()):
+            TURNS.breathe()
             stack = stack_of(names, row.places, row.offsets, row.labels)
             made.add(StackSample(stack, row.labels, process, row.thread), row.ns, row.seen)
     return made
