@@ -99,13 +99,16 @@ def test_a_fork_that_was_made_meanwhile_holds_up_nobody(way: str) -> None:
 
 @pytest.mark.skipif(not kernel.LINUX, reason="abstract names are Linux's")
 def test_a_fork_outlives_a_holder_that_was_killed(way: str) -> None:
-    if way == "lock":
-        pytest.skip("a lock is of whoever has the descriptor, and a fork has it")
+    """And holds up nobody; but a lock is of whoever has its descriptor: there the next one waits until the fork ends."""
     other = holder(way, "pid = os.fork()\nif pid:\n    print(pid, flush=True)\nsys.stdin.read(); os._exit(0)")
     assert other.stdout is not None
     assert other.stdout.readline()
     other.send_signal(signal.SIGKILL)
     other.wait(PATIENCE_S)
+    if way == "lock":
+        with pytest.raises(TimeoutError, match="other processes of this host"), one_proof.one_at_a_time(0.0):
+            pass
+        end(other)
     with one_proof.one_at_a_time(time.monotonic() + PATIENCE_S):
         pass
     end(other)
