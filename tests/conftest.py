@@ -29,6 +29,10 @@ COMPUTING: Final = (
     "tests/unit/storage",
 )  # fmt: skip
 """Folders of tests that start few processes and wait for little, so they may run beside those that do."""
+SPEAKS: Final = (
+    "BUILD_NUMBER", "CI", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "PYTEST_ADDOPTS", "PY_COLORS", "PYTHON_COLORS",
+)  # fmt: skip
+"""Environment variables by which Python, pytest and our command line say the same in other words or another width."""
 LOG: Final = "tests/scenarios/test_log_"
 """Scenarios of the log: about a third of the time of all tests that start processes."""
 PROFILE: Final = ("tests/scenarios/test_profile_", "tests/unit/profile")
@@ -65,6 +69,15 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
         patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_variable_changes_what_is_said() -> Iterator[None]:
+    """What tests read of programs is the same in any shell and in CI; what this run itself says is not touched."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in SPEAKS:
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

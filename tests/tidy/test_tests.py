@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
-from pathlib import PurePosixPath
+import os
+import subprocess
+import sys
+from pathlib import Path, PurePosixPath
 from typing import Final
 
-from tests.tidy.tree import Source, files, report, source_of, sources
+from tests.tidy.tree import ROOT, Source, files, report, source_of, sources
 
 SLEEPS: Final = frozenset({"time.sleep", "sleep", "asyncio.sleep"})
 
@@ -101,3 +104,25 @@ def test_planted_offences_are_found() -> None:
     assert not homeless("tests/unit/mail/test_ring.py", product)
     assert not homeless("tests/unit/runtime/mail/test_ring_wrap.py", product)
     assert homeless("tests/unit/mail/test_cube.py", product)
+
+
+SHELLS = """
+import os, shutil
+from tests.conftest import SPEAKS
+
+def test_shell():
+    assert not set(SPEAKS) & set(os.environ)
+    assert shutil.get_terminal_size() == (80, 24)
+"""
+
+
+def test_what_a_shell_or_ci_sets_does_not_reach_tests(tmp_path: Path) -> None:
+    """Pytest under CI says messages in full, argparse wraps at COLUMNS: what tests read must not depend on it."""
+    tmp_path.joinpath("test_shell.py").write_text(SHELLS)
+    set_there = {"CI": "true", "COLUMNS": "40", "LINES": "9", "FORCE_COLOR": "1", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", "-n", "0"]
+    ran = subprocess.run(
+        [*command, f"--rootdir={tmp_path}", f"--basetemp={tmp_path / 'base'}", str(tmp_path / "test_shell.py")],
+        cwd=ROOT, env={**os.environ, **set_there}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
