@@ -108,7 +108,7 @@ class AsyncWorker:
         loop, link = self._loop, self._link
         asyncio.set_event_loop(loop)
         self._books.install()
-        always.begin_loop(loop)
+        always.begin_loop(loop, enters=self._books.enters)
         always.begin_executor(loop)
         self.station.hello(booted_ns)
         loop.add_reader(link.fileno(), self._rung)

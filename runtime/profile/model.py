@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
+from runtime.profile.turns import TURNS
+
 FORMAT: Final = 1
 """Of `to_json`."""
 LABELS: Final = ("tenant", "workflow", "node_type", "actor", "attempt")
@@ -124,6 +126,7 @@ class Profile:
         """Forget the samples one by one: a dictionary of many is freed in one go, while nobody else runs."""
         while self.samples:
             self.samples.popitem()
+            TURNS.breathe()
 
     # --- several --------------------------------------------------------------------------------------------------
 
@@ -246,6 +249,7 @@ def in_pieces(rows: Iterable[Any]) -> list[bytes]:
     or freed."""
     rest, pieces = iter(rows), [b"["]
     while piece := list(islice(rest, _PIECE)):
+        TURNS.breathe()
         pieces += (dumped(piece)[1:-1], b",")
     pieces[max(1, len(pieces) - 1) :] = [b"]"]
     return pieces

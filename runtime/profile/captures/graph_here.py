@@ -30,6 +30,7 @@ from runtime.profile.ledger.gauges import SHOWN
 from runtime.profile.ledger.kinds import TASK
 from runtime.profile.model import in_pieces
 from runtime.profile.presence.here import Request
+from runtime.profile.turns import TURNS
 
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _ASYNCIO: Final = f"{os.sep}asyncio{os.sep}"
@@ -81,6 +82,7 @@ def _tasks(title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
     tasks = list(all_tasks())
     entries: dict[int, LedgerEntry] = {}
     for entry in LEDGER.entries(TASK) if tasks else ():
+        TURNS.breathe()
         task = entry.key() if type(entry.key) is weakref.ReferenceType else None
         if task is not None:
             entries[id(task)] = entry
@@ -88,6 +90,7 @@ def _tasks(title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
     for task in tasks:
         with suppress(RuntimeError, AttributeError):
             yield from _task(task, entries.pop(id(task), None), now_ns, title, pid)
+        TURNS.breathe()
 
 
 def _task(task: Any, entry: LedgerEntry | None, now_ns: int, title: str, pid: int) -> Iterator[WaitNode | WaitEdge]:
@@ -142,6 +145,7 @@ def awaited(task: Any, frames: list[FrameType]) -> Iterator[Any]:
         if id(one) in seen:
             continue
         seen.add(id(one))
+        TURNS.breathe()  # a gather may be of thousands
         inner = _behind_shield(one)
         children = getattr(inner or one, "_children", None)
         found += [*([inner] if inner is not None else ()), *(children if isinstance(children, list) else ())]

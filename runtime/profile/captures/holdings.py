@@ -18,6 +18,7 @@ from runtime.profile.ledger.books import LEDGER, LedgerEntry
 from runtime.profile.ledger.kinds import DESCRIPTOR, THREAD
 from runtime.profile.model import COUNT, Frame, Process, Profile, StackSample
 from runtime.profile.presence.here import Request
+from runtime.profile.turns import TURNS
 
 _FD: Final = "/proc/self/fd"
 
@@ -44,6 +45,7 @@ def holdings(kind: str, process: Process | None = None) -> Profile:
     for entry in LEDGER.entries(kind):
         profile.add(StackSample(entry.site, _labels(entry), process), 1)
         named += 1
+        TURNS.breathe()
     for text, count in _told(kind).items():
         profile.add(StackSample((Frame(text),), (), process), count)
         named += count

@@ -36,6 +36,7 @@ from runtime.profile.ledger.kinds import TASK
 from runtime.profile.ledger.sites import Places, frame_at, places_of
 from runtime.profile.model import COUNT, LIVE, Frame, Labels, Process, Profile, StackSample
 from runtime.profile.presence.here import Here, Request
+from runtime.profile.turns import TURNS
 
 TASKS_MAX: Final = 100_000
 """Tasks of one process that are looked at; what is beyond is in the notes."""
@@ -43,7 +44,6 @@ OWN_LABELS: Final = frozenset({"state", "task", "created", "age_s", "awaits"})
 _APART: Final = OWN_LABELS - {"state", "created"}
 """What equal stacks differ in."""
 _LINKS_MAX: Final = 128
-_SLICE_NS: Final = 1_000_000
 _ANSWERS: Final = "mainspring-answer"
 _STATES: Final = {"R": "running", "S": "sleeping", "D": "in the kernel", "T": "stopped", "t": "traced"}
 _STACK_HEAD: Final = re.compile(r"^(?:Current thread|Thread) 0x([0-9a-f]+).*\(most recent call first\):")
@@ -181,13 +181,10 @@ def _add_tasks(profile: Profile, process: Process | None, cache: FrameCache) -> 
     entries = _entries_of_tasks() if tasks else {}
     running = _running_tasks()
     now_ns = time.monotonic_ns()
-    due_ns = now_ns + _SLICE_NS
     for task in tasks:
         with suppress(Exception):  # it went on meanwhile, or what it waits for is of a class of users'
-            profile.add(_of_task(task, entries.get(id(task)), running, now_ns, process, cache), 1)
-        if time.monotonic_ns() >= due_ns:
-            time.sleep(0)  # whoever waits for the interpreter has it now
-            due_ns = time.monotonic_ns() + _SLICE_NS
+            profile.add(_of_task(task, entries.pop(id(task), None), running, now_ns, process, cache), 1)
+        TURNS.breathe()
 
 
 def _of_task(
@@ -294,7 +291,8 @@ _Noted = tuple[int, CodeType, int, Any]
 def _entries_of_tasks() -> dict[int, _Noted]:
     """What the ledger knows of living tasks, by their id."""
     found: dict[int, _Noted] = {}
-    for token, (code, lasti, key, _, labels) in list(LEDGER.book(TASK).live.items()):
+    for token, (code, lasti, key, _, labels) in LEDGER.book(TASK).rows():
+        TURNS.breathe()
         task = key() if type(key) is weakref.ReferenceType else None
         if task is not None:
             found[id(task)] = (token >> KIND_BITS, code, lasti, labels)

@@ -41,6 +41,7 @@ from runtime.profile.ledger.named import Named
 from runtime.profile.ledger.pins import Stranded, evidence_now
 from runtime.profile.model import Frame, Labels, Process
 from runtime.profile.sampling.contexts import labels_of
+from runtime.profile.turns import TURNS
 
 TASKS_MAX: Final = 20_000
 CONFIRM_NS: Final = 1_000_000_000
@@ -51,7 +52,6 @@ EVENTS: Final = {
     UNREAD: "it was collected, and nobody took its exception",
 }
 """Kinds of which each is a leak, and why."""
-_SLICE_NS: Final = 1_000_000
 _OWN_PREFIX: Final = "mainspring"
 _WORDS_MAX: Final = 120
 _BALANCES: Final = 5
@@ -110,16 +110,13 @@ class BooksLook:
     def seen(self) -> Iterator[Seen]:
         """All that is there now."""
         self._look_at_tasks()
-        due_ns = time.monotonic_ns() + _SLICE_NS
         for kind in LEDGER.kinds():
             book = LEDGER.book(kind.name)
-            for token, entry in list(book.live.items()):
+            for token, entry in book.rows():
                 found = self._of_entry(book, token, entry)
                 if found is not None:
                     yield found
-                if time.monotonic_ns() >= due_ns:
-                    time.sleep(0)
-                    due_ns = time.monotonic_ns() + _SLICE_NS
+                TURNS.breathe()
             for gauge in list(book.gauges):
                 if gauge.rows is not None:
                     yield from self._of_rows(gauge)
@@ -220,16 +217,13 @@ class BooksLook:
         for last in (self._waits, self._tasks):
             while last:  # one by one: see `turns`
                 last.popitem()
-        due_ns = time.monotonic_ns() + _SLICE_NS
         for number, task in enumerate(all_tasks()):
             self._tasks[id(task)] = task
             if number == TASKS_MAX:
                 self.notes.append(f"of more than {TASKS_MAX:,} tasks the rest has no waiting place")
             elif number < TASKS_MAX:
                 self._waits[id(task)] = wait_of(task)
-            if time.monotonic_ns() >= due_ns:
-                time.sleep(0)
-                due_ns = time.monotonic_ns() + _SLICE_NS
+            TURNS.breathe()
 
     def _strangers(self) -> Iterator[Seen]:
         """Tasks that nobody entered: of loops that this package did not make. Their time counts from the first look."""

@@ -44,7 +44,7 @@ from runtime.profile.ledger.kinds import BOOKS, TASK
 from runtime.profile.model import Frame, Labels, Process, dumped
 from runtime.profile.presence.control import Answers, ask
 from runtime.profile.presence.here import Request
-from runtime.profile.sampling.turns import TURNS
+from runtime.profile.turns import TURNS
 
 SECONDS: Final = 5.0
 """Of a look at growth; the windows of RabbitMQ's `maybe_stuck`."""

@@ -88,6 +88,15 @@ class Book:
         self.reap: Callable[[LedgerEntry], Any] | None = None
         self.budget: int | None = None
 
+    def rows(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Token and entry of what lives, without those that are released while it is gone through: what is copied in
+        one go, while nobody else has the interpreter, are the tokens."""
+        live = self.live
+        for token in list(live):
+            entry = live.get(token)
+            if entry is not None:
+                yield token, entry
+
 
 class Gauge(NamedTuple):
     """Something that is counted elsewhere: `look` says how many, `rows` names them where somebody asks."""
@@ -241,7 +250,7 @@ class Ledger:
     def entries(self, kind: str | None = None) -> Iterator[LedgerEntry]:
         """What lives now, of a kind or of all. Sites are looked up here, one by one: stop when it is enough."""
         for book in [self._books[kind]] if kind is not None else list(self._numbered):
-            for token, entry in list(book.live.items()):
+            for token, entry in book.rows():
                 yield self._entry(book, token, entry)
             for gauge in list(book.gauges):
                 if gauge.rows is not None:

@@ -90,7 +90,7 @@ class EventHooks(logging.Handler):
             sys.set_coroutine_origin_tracking_depth(max(1, sys.get_coroutine_origin_tracking_depth()))
             LEDGER.note(UNAWAITED, coro.__qualname__, code)
             return
-        for token, entry in list(LEDGER.book(UNAWAITED).live.items()):
+        for token, entry in LEDGER.book(UNAWAITED).rows():
             if entry[0] is code:
                 LEDGER.drop(token)
         LEDGER.note(UNAWAITED, coro.__qualname__, _line(*origin[0]))

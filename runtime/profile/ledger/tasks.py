@@ -58,6 +58,10 @@ class LoopBooks:
         ORIGINS.dress(self._loop)
         LEDGER.audit(TASK, partial(_sweep_and_count, TASK))
 
+    def enters(self) -> bool:
+        """Whether all tasks that the loop makes are entered: unless a handler has set a factory of its own."""
+        return self._loop.get_task_factory() is LoopBooks._made
+
     def begin_run(self) -> None:
         """In the loop's thread, after `run_forever` began: it sets hooks of its own for generators each time."""
         hooks = sys.get_asyncgen_hooks()
@@ -132,7 +136,7 @@ def sweep(kind: str) -> int:
     """Take out entries whose thing was collected; returns how many they were. In any thread: a task that ends meanwhile
     is released by its own callback, and collected after that."""
     gone = 0
-    for token, entry in list(LEDGER.book(kind).live.items()):
+    for token, entry in LEDGER.book(kind).rows():
         key = entry[2]
         if isinstance(key, weakref.ReferenceType) and key() is None:
             gone += LEDGER.drop(token)
@@ -143,7 +147,7 @@ def _sweep_and_count(kind: str) -> int:
     """How many tasks of the ledger are not done: what its entries should be."""
     sweep(kind)
     found = 0
-    for entry in list(LEDGER.book(kind).live.values()):
+    for _, entry in LEDGER.book(kind).rows():
         task = entry[2]() if isinstance(entry[2], weakref.ReferenceType) else None
         found += task is None or not task.done()
     return found

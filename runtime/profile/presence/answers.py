@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from runtime.profile.sampling.turns import TURNS
+from runtime.profile.turns import TURNS
 
 if TYPE_CHECKING:
     from runtime.profile.presence.here import Request
@@ -31,7 +31,7 @@ ANSWERS: Final = {
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
 to say has been put already."""
 LONG: Final = frozenset({"cpu", "await", "leaks", "prove"})
-"""Those that mostly sleep: what they compute is in short turns (see `sampling.turns`), the time between is not."""
+"""Those that mostly sleep: what they compute is in short turns (see `profile.turns`), the time between is not."""
 Content = bytes | list[bytes]
 """An answer, whole or in pieces."""
 

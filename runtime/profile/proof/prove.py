@@ -41,7 +41,7 @@ from runtime.profile.proof.mark import Mark, Marked, Ring
 from runtime.profile.proof.one_proof import one_at_a_time
 from runtime.profile.proof.roots import Roots, snapshot, tasks_there
 from runtime.profile.proof.support import lacking
-from runtime.profile.sampling.turns import TURNS
+from runtime.profile.turns import TURNS
 
 LEAK: Final = "leak"
 SUSPECT: Final = "suspect"

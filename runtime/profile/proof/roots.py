@@ -134,7 +134,7 @@ def things_there() -> tuple[list[int], list[Any]]:
     """What the ledger knows and a mark can prove to be held in vain; of generators those whose task has ended."""
     found: dict[int, Any] = {}
     for kind in _THINGS:
-        for token, (_, _, key, owner, _) in list(LEDGER.book(kind).live.items()):
+        for token, (_, _, key, owner, _) in LEDGER.book(kind).rows():
             if isinstance(key, weakref.ReferenceType) and (kind != GENERATOR or _has_ended(owner)):
                 found[token] = key
     return list(found), list(found.values())

@@ -18,6 +18,7 @@ from runtime.profile.sampling.ticks import HZ, TICKS
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from runtime.profile.presence.here import Request
 
@@ -36,11 +37,19 @@ def begin(*, signal: bool = True) -> None:
         TICKS.start(ALWAYS, HZ)
 
 
-def begin_loop(loop: asyncio.AbstractEventLoop, *, looks: bool = True) -> None:
-    """This process works in that loop; `looks`: say what waits there, once a second."""
+def begin_loop(
+    loop: asyncio.AbstractEventLoop, *, looks: bool = True, enters: Callable[[], bool] | None = None
+) -> None:
+    """This process works in that loop.
+
+    Args:
+        loop: It.
+        looks: Say what waits there, once a second.
+        enters: Says whether all its tasks are in the books; None: they are not.
+    """
     from runtime.profile.sampling.waits import HERE_WAITS  # lazy: mode "process" does without
 
-    HERE_WAITS.begin(loop, always=looks)
+    HERE_WAITS.begin(loop, always=looks, enters=enters)
 
 
 def end() -> None:

@@ -20,7 +20,7 @@ from runtime.profile.model import CPU, Frame, Process, Profile, StackSample
 from runtime.profile.presence.naming import NODE
 from runtime.profile.sampling.buckets import Bucket, Places
 from runtime.profile.sampling.labels import Labels
-from runtime.profile.sampling.turns import TURNS
+from runtime.profile.turns import TURNS
 
 LOOP: Final = Frame("<loop>")
 _LOOP_FILES: Final = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/runners.py", "asyncio/selector_events.py",

@@ -30,8 +30,8 @@ from runtime.profile.sampling.buckets import RING_S, since
 from runtime.profile.sampling.pressure import RunQueue
 from runtime.profile.sampling.rendering import Names, profile_of
 from runtime.profile.sampling.ticks import CAPTURE_HZ, HZ_MAX, TICKS
-from runtime.profile.sampling.turns import TURNS
 from runtime.profile.sampling.waits import AWAIT_HZ, HERE_WAITS, WaitLooks
+from runtime.profile.turns import TURNS
 
 if TYPE_CHECKING:
     import asyncio

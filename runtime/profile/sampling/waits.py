@@ -1,17 +1,18 @@
 """What waits here, weighted by time: some looks a second at the suspended tasks of a loop, or at the main thread.
 
 A look takes at most `TASKS_MAX` tasks (`ALWAYS_TASKS` of what is always on), evenly out of all of them from a random
-place, and scales their weights, so the sum stays right: 100 tasks that wait for 10 s are 1,000 s. It is done in slices
-of `SLICE` tasks with other work of the loop in between, so that nobody waits for it. A task's weight is the time since
-the look before; its stack is where it is suspended, with the tasks that wait for it above; its labels come from its
-context.
+place (`TaskRoster`), and scales their weights, so the sum stays right: 100 tasks that wait for 10 s are 1,000 s. It is
+done in slices of `SLICE` tasks with other work of the loop in between, so that nobody waits for it. A task's weight is
+the time since the look before; its stack is where it is suspended, with the tasks that wait for it above; its labels
+come from its context.
 
 A process without a loop is looked at by a thread: the main thread's weight is the time in which its CPU clock stood
 still. There labels are those that its worker told `ThreadLabels`.
 
 Concurrency: a look at tasks runs in their loop's thread; `start`, `stop` and `take` in any.
-Known limits: a task that began after the look before counts as if it had waited since. asyncio's sets of tasks are
-    private: where they are missing, `asyncio.all_tasks` is asked, which takes 0.4 us a task.
+Known limits: a task that began after the look before counts as if it had waited since. Where tasks are not entered in
+    the books (the engine's loop, a factory of a handler's own) asyncio's sets of them are copied, which are private:
+    where they are missing, `asyncio.all_tasks` is asked, which takes 0.4 us a task.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +31,7 @@ from runtime.profile.sampling.buckets import Bucket, Buckets
 from runtime.profile.sampling.labels import LABELS, MAIN, THREADS, expand
 from runtime.profile.sampling.parents import above, chain_of, context_of
 from runtime.profile.sampling.pressure import LoopLag
+from runtime.profile.sampling.roster import TaskRoster
 from runtime.profile.sampling.self_cost import SELF_COST
 from runtime.profile.sampling.threads import walk
 
@@ -150,17 +153,25 @@ class WaitLooks:
         if self.buckets.is_over(now_ns):
             self.buckets.close(now_ns)
         try:
-            tasks = _tasks(self.loop)
-            every = max(len(tasks) / self._most, 1.0)
-            first = (now_ns % 1_009) / 1_009 * every
-            chosen = [tasks[int(first + at * every)] for at in range(int((len(tasks) - first) / every + 0.999999))]
+            chosen, every = self._draw(now_ns % 1_009 / 1_009)
             self._rests.append(chosen)
-            self._slice(chosen, int(elapsed_ns * every), begun_ns)
+            if self.loop is not None:
+                self.loop.call_soon(self._slice, chosen, int(elapsed_ns * every))
         finally:
             self._plan()
+            SELF_COST.looks_ns += time.thread_time_ns() - begun_ns
 
-    def _slice(self, tasks: list[Any], weight_ns: int, begun_ns: int = 0) -> None:
-        begun_ns = begun_ns or time.thread_time_ns()
+    def _draw(self, part: float) -> tuple[list[Any], float]:
+        """Some tasks, and for how many of all each stands."""
+        if HERE_WAITS.entered(self.loop):
+            return HERE_WAITS.roster.draw(self._most, part)
+        tasks = _tasks(self.loop)
+        every = max(len(tasks) / self._most, 1.0)
+        first = part * every
+        return [tasks[int(first + at * every)] for at in range(int((len(tasks) - first) / every + 0.999999))], every
+
+    def _slice(self, tasks: list[Any], weight_ns: int) -> None:
+        begun_ns = time.thread_time_ns()
         for found in tasks[:SLICE]:
             task = found() if isinstance(found, weakref.ref) else found
             if task is not None and not task.done() and task.get_loop() is self.loop:
@@ -171,6 +182,13 @@ class WaitLooks:
             self.loop.call_soon(self._slice, tasks, weight_ns)
         else:
             self._rests = [rest for rest in self._rests if rest]
+            self._tidy()
+        SELF_COST.looks_ns += time.thread_time_ns() - begun_ns
+
+    def _tidy(self) -> None:
+        begun_ns = time.thread_time_ns()
+        if HERE_WAITS.roster.tidy() and self.loop is not None:
+            self.loop.call_soon(self._tidy)
         SELF_COST.looks_ns += time.thread_time_ns() - begun_ns
 
     def _add_task(self, task: Any, weight_ns: int) -> None:
@@ -211,6 +229,8 @@ class HereWaits:
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.always: WaitLooks | None = None
+        self.roster = TaskRoster()
+        self._enters: Callable[[], bool] | None = None
 
     @property
     def hz(self) -> float:
@@ -222,12 +242,18 @@ class HereWaits:
         """How late timers of the loop came in the last minutes; None where nobody looks."""
         return self.always.lag if self.always is not None else None
 
-    def begin(self, loop: asyncio.AbstractEventLoop, *, always: bool = True) -> None:
-        """This process works in that loop."""
-        self.loop = loop
+    def begin(
+        self, loop: asyncio.AbstractEventLoop, *, always: bool = True, enters: Callable[[], bool] | None = None
+    ) -> None:
+        """This process works in that loop; `enters`: whether all tasks of it are in the books."""
+        self.loop, self._enters = loop, enters
         if always:
             self.always = WaitLooks(loop, ALWAYS_HZ, ALWAYS_TASKS)
             self.always.start()
+
+    def entered(self, loop: asyncio.AbstractEventLoop | None) -> bool:
+        """Whether the books have all tasks of this loop."""
+        return loop is self.loop and self._enters is not None and self._enters()
 
     def ring(self) -> list[Bucket]:
         """The last minute of what is always on."""

@@ -28,6 +28,7 @@ from typing import Final, ParamSpec, TypeVar
 
 SHORT_S: Final = 0.0005
 LONG_S: Final = 10.0
+_BREATH_NS: Final = 500_000
 _LET_GO_S: Final = 0.0001
 """Not 0: who lets go for no time has the interpreter back before others have woken up."""
 _HALF_US: Final = 5e-7
@@ -61,14 +62,15 @@ class ThreadTurns:
             yield
 
     def breathe(self) -> None:
-        """Let go of the interpreter, now and then, in a loop that computes for long within short turns.
+        """Let go of the interpreter each half millisecond, in a loop that computes for long: for no time, or within
+        short turns for so long that others have woken up.
 
         Who waits for it asks for it when the interval is over; but where threads are more than cores, he comes to that
         only when the scheduler takes the core from who computes, 3 ms later.
         """
-        if self._asked and (now_ns := time.monotonic_ns()) >= self._breath_ns:
-            self._breath_ns = now_ns + int(SHORT_S * 1e9)
-            time.sleep(_LET_GO_S)
+        if (now_ns := time.monotonic_ns()) >= self._breath_ns:
+            self._breath_ns = now_ns + _BREATH_NS
+            time.sleep(_LET_GO_S if self._asked else 0)
 
     def shortly(self, fn: Callable[P, T]) -> Callable[P, T]:
         """Decorator: run this in short turns."""

@@ -1,0 +1,112 @@
+"""Drawing tasks out of the books: all where they are few, evenly where they are many, whatever has begun and ended."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.profile.ledger.books import Ledger
+from runtime.profile.ledger.kinds import TASK
+from runtime.profile.sampling.roster import TaskRoster
+
+SEGMENT: Final = 50
+
+
+class Thing:
+    """Stands for a task."""
+
+
+class Things:
+    """What lives, and its books."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.roster = TaskRoster(self.ledger, SEGMENT)
+        self.living: dict[int, Thing] = {}
+
+    def begin(self, count: int) -> None:
+        """So many begin."""
+        for _ in range(count):
+            thing = Thing()
+            self.living[self.ledger.track(TASK, weakref.ref(thing))] = thing
+
+    def end(self, part: float) -> None:
+        """A part of them ends, the oldest first."""
+        for token in list(self.living)[: int(len(self.living) * part)]:
+            self.ledger.release(token)
+            del self.living[token]
+
+    def drawn(self, most: int, part: float = 0.5) -> tuple[list[Thing], float]:
+        """As `draw`, after which it is tidied."""
+        found, each = self.roster.draw(most, part)
+        things = [thing for ref in found if (thing := ref()) is not None]
+        assert len(things) == len(found)
+        while self.roster.tidy():
+            pass
+        assert self.roster._kept == sum(map(len, self.roster._segments)) <= 2 * len(self.living) + SEGMENT
+        assert all(len(segment) <= SEGMENT for segment in self.roster._segments)
+        return things, each
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from([0, 1, 4, SEGMENT - 1, SEGMENT, 3 * SEGMENT + 7]), st.floats(0, 1), st.integers(1, 64)),
+    max_size=8,
+)
+
+
+@settings(max_examples=60)
+@given(STEPS)
+def test_what_is_drawn_lives_and_stands_for_all(steps: list[tuple[int, float, int]]) -> None:
+    things = Things()
+    for count, ended, most in steps:
+        things.begin(count)
+        things.end(ended)
+        found, each = things.drawn(most)
+        assert len(set(map(id, found))) == len(found) <= most + 5
+        assert {id(thing) for thing in found} <= {id(thing) for thing in things.living.values()}
+        if len(things.living) <= min(most, SEGMENT):
+            assert len(found) == len(things.living)
+        if found:
+            assert each * len(found) == pytest.approx(len(things.living))
+
+
+def test_all_have_the_same_chance() -> None:
+    """Also after most of an age have ended, so that segments are full of gaps, and where each draw is of few."""
+    things = Things()
+    things.begin(4 * SEGMENT)
+    things.drawn(20)
+    for token in [token for at, token in enumerate(list(things.living)) if at % 4]:
+        things.ledger.release(token)
+        del things.living[token]
+    things.begin(SEGMENT)
+    drawn: Counter[int] = Counter()
+    rounds = 400
+    for at in range(rounds):
+        drawn.update(map(id, things.drawn(20, at / rounds)[0]))
+    expected = sum(drawn.values()) / len(things.living)
+    assert len(drawn) == len(things.living)
+    assert max(drawn.values()) < 3 * expected
+    assert min(drawn.values()) > expected / 3
+
+
+def test_a_crowd_that_ended_hides_nobody() -> None:
+    """One draw right after it: of a hundred numbers 98 are of tasks that have ended."""
+    things = Things()
+    things.begin(100 * SEGMENT)
+    things.drawn(64)
+    things.end(0.98)
+    found, each = things.roster.draw(64, 0.3)
+    assert 16 < len(found) <= 69
+    assert each * len(found) == pytest.approx(2 * SEGMENT)
+
+
+def test_what_is_no_task_is_not_drawn() -> None:
+    things = Things()
+    things.begin(3)
+    things.ledger.track(TASK, "a name")
+    assert len(things.drawn(128)[0]) == 3
