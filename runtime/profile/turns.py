@@ -5,8 +5,10 @@ by default: an event loop would stand still for as long, again and again. In a b
 millisecond.
 `TURNS.long()` is for the moment before a fork: no other thread is asked to run.
 
-The collector of cycles is off in such a block. It looks at all that is new at once, which are the thousands of objects
-that an answer is made of, and nobody else runs meanwhile; a moment later most of them are gone by themselves.
+The collector of cycles looks at all that is new at once, and nobody else runs meanwhile. An answer is made of thousands
+of objects, so in short turns it looks at some hundred at a time (`COLLECTS`), and never at all that is old. If it were
+off, what is still there at the end would be looked at in one go: 4 ms after a survey of 10,000 tasks. In long turns it
+is off.
 
 Of several that overlap the longest counts. What was set before is set again when the last one ends, unless somebody
 else has set something else meanwhile.
@@ -27,6 +29,7 @@ from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
 SHORT_S: Final = 0.0005
+COLLECTS: Final = (500, 5, 10_000)
 LONG_S: Final = 10.0
 _BREATH_NS: Final = 500_000
 _LET_GO_S: Final = 0.0001
@@ -44,7 +47,8 @@ class ThreadTurns:
         self._lock = threading.Lock()
         self._asked: list[float] = []
         self._before = self._ours = 0.0
-        self._collects = False
+        self._thresholds = COLLECTS
+        self._silenced = False
         self._breath_ns = 0
         os.register_at_fork(after_in_child=self._forked)
 
@@ -86,9 +90,9 @@ class ThreadTurns:
     def _of(self, seconds: float) -> Iterator[None]:
         with self._lock:
             if not self._asked:
-                self._before = sys.getswitchinterval()
-                self._collects = gc.isenabled()
-                gc.disable()
+                self._before, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
+                if self._thresholds[0]:
+                    gc.set_threshold(*COLLECTS)
             self._asked.append(seconds)
             self._set()
         try:
@@ -102,15 +106,26 @@ class ThreadTurns:
         if self._asked:
             self._set()
             return
-        if self._collects:
-            gc.enable()
+        self._silence(False)
+        if gc.get_threshold() == COLLECTS:
+            gc.set_threshold(*self._thresholds)
         if sys.getswitchinterval() == self._ours:
             sys.setswitchinterval(self._before + _HALF_US)
 
     def _set(self) -> None:
         longest = max(self._asked)
+        self._silence(longest > SHORT_S)
         sys.setswitchinterval((longest if longest > SHORT_S else min(longest, self._before)) + _HALF_US)
         self._ours = sys.getswitchinterval()
+
+    def _silence(self, on: bool) -> None:
+        """The collector off, or on again if it was."""
+        if on and gc.isenabled():
+            gc.disable()
+            self._silenced = True
+        elif not on and self._silenced:
+            gc.enable()
+            self._silenced = False
 
     def _forked(self) -> None:
         """Whoever asked for it is not in the child."""

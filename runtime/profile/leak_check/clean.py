@@ -29,9 +29,9 @@ import orjson
 from actors.protocol.profile_errors import LeaksFound, ProfileUnavailable
 from runtime.profile.captures.snapshot import all_tasks
 from runtime.profile.leak_check.detectors import BooksLook, Seen
+from runtime.profile.leak_check.findings import finding_of
 from runtime.profile.leak_check.grading import LEAK, Facts, Finding, Signature, Trend, order, place
 from runtime.profile.leak_check.machine import ProcessThings, known_things
-from runtime.profile.leak_check.survey import finding_of
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.events import EventHooks
 from runtime.profile.ledger.kinds import ASK, LEASE, MESSAGE, RUN, TASK

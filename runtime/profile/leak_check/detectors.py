@@ -123,6 +123,13 @@ class BooksLook:
         yield from self._strangers()
         yield from self._balance()
 
+    def forget(self) -> None:
+        """What the last look saw, one by one: see `turns`."""
+        for last in (self._waits, self._tasks):
+            while last:
+                last.popitem()
+                TURNS.breathe()
+
     # --- entries --------------------------------------------------------------------------------------------------
 
     def _of_entry(self, book: Book, token: int, entry: tuple[Any, ...]) -> Seen | None:
@@ -214,9 +221,7 @@ class BooksLook:
 
     def _look_at_tasks(self) -> None:
         """Where each task waits, and which there are, entered or not."""
-        for last in (self._waits, self._tasks):
-            while last:  # one by one: see `turns`
-                last.popitem()
+        self.forget()
         for number, task in enumerate(all_tasks()):
             self._tasks[id(task)] = task
             if number == TASKS_MAX:

@@ -30,8 +30,9 @@ from typing import Any, Final
 
 import orjson
 
+from runtime.profile.leak_check.findings import build
 from runtime.profile.leak_check.grading import SUSPECT, Facts, Finding, Series, Signature, order
-from runtime.profile.leak_check.survey import Report, build
+from runtime.profile.leak_check.survey import Report
 from runtime.profile.model import Frame, Process, dumped
 from runtime.profile.presence.control import ask
 from runtime.profile.presence.here import Request

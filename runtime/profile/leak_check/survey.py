@@ -14,10 +14,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from heapq import nsmallest
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Self
 
@@ -25,8 +22,8 @@ import orjson
 
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.profile.leak_check.detectors import CONFIRM_NS, BooksLook, EvidenceLook, Seen
+from runtime.profile.leak_check.findings import finding_of
 from runtime.profile.leak_check.grading import (
-    EXEMPLARS,
     INFO,
     LEAK,
     Facts,
@@ -38,7 +35,6 @@ from runtime.profile.leak_check.grading import (
     order,
 )
 from runtime.profile.leak_check.machine import ProcessThings
-from runtime.profile.leak_check.suggestions import suggestion
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.ledger.kinds import BOOKS, TASK
 from runtime.profile.model import Frame, Labels, Process, dumped
@@ -51,7 +47,6 @@ SECONDS: Final = 5.0
 WINDOW_S: Final = 0.5
 WARM_NS: Final = 10_000_000_000
 SIGNATURES_MAX: Final = 4_096
-_TENANTS: Final = 10
 PROOF_S: Final = 10.0
 """Beyond the time of the look: two marks, a second between them, one process of a machine after the other."""
 _UNPROVED: Final = "it did not end in time to search what nothing can wake, so this is what grew"
@@ -126,9 +121,7 @@ class Investigation:
     @TURNS.shortly
     def look(self, now_ns: int | None = None) -> None:
         """Add a window to what is known. A time of one's own is for tests."""
-        for group in self._groups.values():
-            while group.now:  # one by one: see `turns`
-                group.now.pop()
+        self._forget()
         warm_ns = LEDGER.born_ns + WARM_NS
         if warm_ns > time.monotonic_ns():  # it is not warm yet, so there is nothing to compare with
             warm_ns = 0
@@ -143,6 +136,21 @@ class Investigation:
             group.series.warm = sum(0 < seen.since_ns < warm_ns for seen in group.now)
             group.series.look(at_ns, [seen.since_ns for seen in group.now if seen.since_ns], len(group.now))
         self._look_at_gauges(at_ns)
+
+    def _forget(self) -> None:
+        """What the last look saw, one by one: see `turns`."""
+        for group in self._groups.values():
+            while group.now:
+                group.now.pop()
+                TURNS.breathe()
+
+    @TURNS.shortly
+    def let_go(self) -> None:
+        """There is no more to be said; what is freed as one takes its time."""
+        self._forget()
+        self._books.forget()
+        while self._proved:
+            self._proved.popitem()
 
     def _seen(self, now_ns: int | None) -> Iterable[Seen]:
         yield from self._books.seen()
@@ -243,38 +251,6 @@ class Investigation:
         return self._finding(grade, seen.signature, [seen], facts, facts.said())._replace(count=last.number)
 
 
-def finding_of(
-    grade: str,
-    signature: Signature,
-    seen: Sequence[Seen],
-    facts: Facts,
-    why: str,
-    at_ns: int,
-    process: Process | None,
-    *,
-    proved: bool = False,
-) -> Finding:
-    """What is said of things that are alike."""
-    oldest = nsmallest(EXEMPLARS, seen, key=lambda one: one.since_ns or at_ns)
-    since_ns = oldest[0].since_ns
-    age_ns = max(0, at_ns - since_ns) if since_ns else 0
-    owners = Counter(one.owner for one in seen if one.owner)
-    owner = owners.most_common(1)[0][0] if owners else process.title if process else ""
-    common = set(seen[0].labels)
-    for one in seen:  # and not in one call, which nobody interrupts
-        common.intersection_update(one.labels)
-    if signature.node_type:
-        common.add(("node_type", signature.node_type))
-    tenants = Counter(text for one in seen for name, text in one.labels if name == "tenant")
-    exemplars = tuple(one.key for one in oldest[:EXEMPLARS] if one.key)
-    return Finding(
-        grade, signature.kind, len(seen), round(facts.slope.value * 60, 3), round(age_ns / 1e9, 3), signature.id,
-        signature.site, signature.wait, tuple(sorted(common)), owner, why, exemplars,
-        suggestion(signature.kind), proved, tuple(tenants.most_common(_TENANTS)),
-        time.time_ns() - age_ns if since_ns else 0, build(), process,
-    )  # fmt: skip
-
-
 class ProvedTask(NamedTuple):
     """A task that nothing wakes: `first` is the `id` of the first of those that wait for each other."""
 
@@ -304,7 +280,14 @@ def answer(request: Request) -> bytes:
     """The answer to "leaks"; the options are those of `survey`."""
     options = request.options
     inquiry = Investigation(request.process, ttl=options.get("ttl"), kinds=options.get("kinds"))
-    begun_s = time.monotonic()
+    try:
+        return _investigated(request, inquiry)
+    finally:
+        inquiry.let_go()
+
+
+def _investigated(request: Request, inquiry: Investigation) -> bytes:
+    options, begun_s = request.options, time.monotonic()
     inquiry.look()
     if request.threads:
         _look_on(request, inquiry, begun_s, request.left_s() if request.late else request.seconds)
@@ -319,6 +302,7 @@ def answer(request: Request) -> bytes:
     return _said(request, inquiry)
 
 
+@TURNS.shortly
 def _said(request: Request, inquiry: Investigation, *more: str) -> bytes:
     found = inquiry.findings(request.options.get("min_grade", INFO))
     notes = [*inquiry.notes, *more]
@@ -381,17 +365,3 @@ def survey(
     if faces and not found.findings:
         raise ProfileUnavailable(f"nothing can be said of a program that does not answer: {faces[0]}")
     return found
-
-
-@cache
-def build() -> str:
-    """Of which code a finding is: MAINSPRING_BUILD of the environment, else the version of Mainspring."""
-    named = os.environ.get("MAINSPRING_BUILD")
-    if named:
-        return named
-    from importlib.metadata import PackageNotFoundError, version  # lazy: 20 ms, and only for a finding
-
-    try:
-        return f"mainspring {version('mainspring')}"
-    except PackageNotFoundError:
-        return ""

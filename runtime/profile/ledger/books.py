@@ -89,12 +89,9 @@ class Book:
         self.budget: int | None = None
 
     def rows(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Token and entry of what lives, without those that are released while it is gone through: what is copied in
-        one go, while nobody else has the interpreter, are the tokens."""
-        live = self.live
-        for token in list(live):
-            entry = live.get(token)
-            if entry is not None:
+        """Token and entry of what lives and is not released meanwhile. Only the tokens are copied in one go."""
+        for token in list(self.live):
+            if (entry := self.live.get(token)) is not None:
                 yield token, entry
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from runtime.profile import turns as turns_module
-from runtime.profile.turns import LONG_S, SHORT_S, ThreadTurns
+from runtime.profile.turns import COLLECTS, LONG_S, SHORT_S, ThreadTurns
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,50 @@ def test_what_the_program_sets_meanwhile_is_left_alone() -> None:
     with ThreadTurns().short():
         sys.setswitchinterval(0.02)
     assert sys.getswitchinterval() == pytest.approx(0.02)
+
+
+def test_the_collector_looks_at_little_at_once() -> None:
+    """What an answer is made of is not looked at in one go, within the block or after it."""
+    sizes, living = list[int](), list[list[int]]()
+
+    def looked(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            sizes.append(sum(len(gc.get_objects(generation)) for generation in range(info["generation"] + 1)))
+
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 10, 10)
+    gc.collect()
+    gc.callbacks.append(looked)
+    try:
+        with ThreadTurns().short():
+            living += ([number] for number in range(20_000))
+        assert gc.get_threshold() == (100_000, 10, 10)
+        living += ([number] for number in range(100_000 - 1_000))
+        assert len(sizes) > 20
+        assert max(sizes) < 20 * COLLECTS[0]
+    finally:
+        gc.callbacks.remove(looked)
+        gc.set_threshold(*before)
+
+
+def test_the_collector_is_as_the_program_has_it() -> None:
+    turns = ThreadTurns()
+    with turns.short():
+        assert gc.isenabled()
+        with turns.long():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        gc.set_threshold(123)  # the program's own doing
+    assert gc.get_threshold()[0] == 123
+    gc.set_threshold(0)
+    with turns.short():
+        assert gc.get_threshold()[0] == 0
+    gc.set_threshold(700, 10, 10)
+    gc.disable()
+    with turns.short(), turns.long():
+        assert not gc.isenabled()
+    assert not gc.isenabled()
+    gc.enable()
 
 
 def test_what_raises_leaves_nothing_behind() -> None:
