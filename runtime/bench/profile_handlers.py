@@ -111,7 +111,7 @@ def paired_work(pairs: int, window_ns: int, capture_hz: float) -> list[list[floa
         if not on:
             return _window(window_ns, None)
         puts = next(numbers) % put_each == 0
-        return _window(window_ns, sampler, capture_hz, (lambda: sampler.so_far().to_json()) if puts else None)
+        return _window(window_ns, sampler, capture_hz, (lambda: sampler.flush().to_json()) if puts else None)
 
     try:
         return [list(pair) for pair in abba(pairs, window)]

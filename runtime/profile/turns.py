@@ -5,10 +5,11 @@ by default: an event loop would stand still for as long, again and again. In a b
 millisecond.
 `TURNS.long()` is for the moment before a fork: no other thread is asked to run.
 
-The collector of cycles looks at all that is new at once, and nobody else runs meanwhile. An answer is made of thousands
-of objects, so in short turns it looks at some hundred at a time (`COLLECTS`), and never at all that is old. If it were
-off, what is still there at the end would be looked at in one go: 4 ms after a survey of 10,000 tasks. In long turns it
-is off.
+The collector of cycles is off in such a block. It looks at all that is new at once, which are the thousands of objects
+that an answer is made of, and nobody else runs meanwhile; a moment later most of them are gone by themselves. If they
+stay (`TURNS.short(keeps=True)`), all of them would be looked at in one go at the end, 4 ms after a survey of 10,000
+tasks: there it looks at some hundred at a time (`COLLECTS`), and never at all that is old. It begins with what the
+program itself has made lately, so this is for what is rare.
 
 Of several that overlap the longest counts. What was set before is set again when the last one ends, unless somebody
 else has set something else meanwhile.
@@ -45,24 +46,24 @@ class ThreadTurns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: list[float] = []
+        self._asked: list[tuple[float, bool]] = []
         self._before = self._ours = 0.0
-        self._thresholds = COLLECTS
+        self._thresholds: tuple[int, int, int] | None = None
         self._silenced = False
         self._breath_ns = 0
         os.register_at_fork(after_in_child=self._forked)
 
     @contextmanager
-    def short(self) -> Iterator[None]:
-        """Others have the interpreter soon when they want it."""
-        with self._of(SHORT_S):
+    def short(self, *, keeps: bool = False) -> Iterator[None]:
+        """Others have the interpreter soon when they want it; `keeps`: most of what is made in it stays."""
+        with self._of(SHORT_S, keeps):
             time.sleep(_LET_GO_S)  # who waits already does so for as long as it was before
             yield
 
     @contextmanager
     def long(self) -> Iterator[None]:
         """Others have the interpreter when this thread waits for something."""
-        with self._of(LONG_S):
+        with self._of(LONG_S, False):
             yield
 
     def breathe(self) -> None:
@@ -77,53 +78,57 @@ class ThreadTurns:
             time.sleep(_LET_GO_S if self._asked else 0)
 
     def shortly(self, fn: Callable[P, T]) -> Callable[P, T]:
-        """Decorator: run this in short turns."""
+        """Decorator: run this in short turns; what it makes may stay."""
 
         @wraps(fn)
         def run(*args: P.args, **kwargs: P.kwargs) -> T:
-            with self.short():
+            with self.short(keeps=True):
                 return fn(*args, **kwargs)
 
         return run
 
     @contextmanager
-    def _of(self, seconds: float) -> Iterator[None]:
+    def _of(self, seconds: float, keeps: bool) -> Iterator[None]:
         with self._lock:
             if not self._asked:
-                self._before, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
-                if self._thresholds[0]:
-                    gc.set_threshold(*COLLECTS)
-            self._asked.append(seconds)
+                self._before = sys.getswitchinterval()
+            self._asked.append((seconds, keeps))
             self._set()
         try:
             yield
         finally:
             with self._lock:
-                self._asked.remove(seconds)
+                self._asked.remove((seconds, keeps))
                 self._leave()
 
     def _leave(self) -> None:
         if self._asked:
             self._set()
             return
-        self._silence(False)
-        if gc.get_threshold() == COLLECTS:
-            gc.set_threshold(*self._thresholds)
+        self._collect(often=False, off=False)
         if sys.getswitchinterval() == self._ours:
             sys.setswitchinterval(self._before + _HALF_US)
 
     def _set(self) -> None:
-        longest = max(self._asked)
-        self._silence(longest > SHORT_S)
+        longest = max(seconds for seconds, _ in self._asked)
+        often = longest <= SHORT_S and any(keeps for _, keeps in self._asked)
+        self._collect(often=often, off=not often)
         sys.setswitchinterval((longest if longest > SHORT_S else min(longest, self._before)) + _HALF_US)
         self._ours = sys.getswitchinterval()
 
-    def _silence(self, on: bool) -> None:
-        """The collector off, or on again if it was."""
-        if on and gc.isenabled():
+    def _collect(self, *, often: bool, off: bool) -> None:
+        """The collector often, or off, or as the program has it."""
+        if often and self._thresholds is None and gc.get_threshold()[0]:
+            self._thresholds = gc.get_threshold()
+            gc.set_threshold(*COLLECTS)
+        elif not often and self._thresholds is not None:
+            if gc.get_threshold() == COLLECTS:
+                gc.set_threshold(*self._thresholds)
+            self._thresholds = None
+        if off and gc.isenabled():
             gc.disable()
             self._silenced = True
-        elif not on and self._silenced:
+        elif not off and self._silenced:
             gc.enable()
             self._silenced = False
 

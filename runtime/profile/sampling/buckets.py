@@ -77,6 +77,8 @@ class Buckets:
         self.ring: deque[Bucket] = deque(maxlen=RING_S + 1)
         self.rows = self.bytes = 0
         """In the ring."""
+        self.gone_ns = 0
+        """When the newest one ended that was thrown out of it."""
         self._generation = 0
 
     def add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> Row:
@@ -108,8 +110,8 @@ class Buckets:
         return now_ns - self.open.begun_ns >= BUCKET_NS
 
     def close(self, now_ns: int) -> None:
-        """Put the bucket into the ring, and begin another."""
-        bucket = self.open
+        """Put the bucket into the ring, and begin another: first, because a tick may come in the middle of this."""
+        bucket, self.open = self.open, Bucket(now_ns)
         if bucket.rows:
             if bucket.ticks:
                 each_ns, left_ns = divmod(bucket.even_ns, bucket.ticks)
@@ -123,12 +125,12 @@ class Buckets:
                 ring and (self.rows + len(bucket.rows) > ROWS_MAX or self.bytes + bucket.bytes > RING_BYTES_MAX)
             ):
                 oldest = ring.popleft()
+                self.gone_ns = oldest.ended_ns
                 self.rows -= len(oldest.rows)
                 self.bytes -= oldest.bytes
             ring.append(bucket)
             self.rows += len(bucket.rows)
             self.bytes += bucket.bytes
-        self.open = Bucket(now_ns)
         self._generation += 1
         if self._generation % _GENERATION == 0:
             self.label_sets.age()

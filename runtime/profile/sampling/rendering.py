@@ -12,8 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from types import CodeType
-from typing import Final
+from typing import Any, Final
 
 from runtime.profile.ledger.sites import frame_at
 from runtime.profile.model import CPU, Frame, Process, Profile, StackSample
@@ -37,11 +38,28 @@ _BOOT_FILES: Final = (
 )
 
 
+_LOOPS, _POOLS, _BOOTS, _BELOW, _OURS = 1, 2, 4, 8, 16
+"""What a file is of; several at once."""
+_STACKS_MAX: Final = 4_096
+
+
 class Names:
-    """Frames of places, found once each."""
+    """Frames of places, found once each, and stacks: a program is at the same ones second by second."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], tuple[Frame, CodeType | str]] = {}
+        self._stacks: dict[tuple[Any, ...], tuple[tuple[Frame, ...], Places]] = {}
+
+    def stack(self, places: Places, offsets: tuple[int, ...], labels: Labels) -> tuple[Frame, ...]:
+        """As `stack_of`."""
+        node_type = dict(labels).get("node_type", "")
+        key = (node_type, offsets, *map(id, places))
+        known = self._stacks.get(key)
+        if known is None:
+            if len(self._stacks) >= _STACKS_MAX:
+                self._stacks.clear()
+            known = self._stacks[key] = stack_of(self, places, offsets, labels), places  # the ids are theirs so long
+        return known[0]
 
     def frame(self, place: CodeType | str, offset: int) -> Frame:
         """Function, file and line; a text is a frame of its own."""
@@ -59,9 +77,18 @@ def frame_of(code: CodeType, offset: int) -> Frame:
     return Frame(code.co_name) if code.co_name.startswith(NODE) else frame_at(code, offset)
 
 
+@lru_cache(maxsize=_STACKS_MAX)
+def _kinds_of(file: str) -> int:
+    found = _LOOPS if file.endswith(_LOOP_FILES) else 0
+    found |= _POOLS if file.endswith(_POOL_FILES) else 0
+    found |= _BOOTS if file.endswith(_BOOT_FILES) else 0
+    found |= _BELOW if file.endswith(_BELOW_HANDLER) else 0
+    return found | (_OURS if _PROFILER in file and "/tests/" not in file else 0)
+
+
 def is_loop(frame: Frame) -> bool:
     """Whether this is machinery of an event loop."""
-    return frame.file.endswith(_LOOP_FILES)
+    return bool(_kinds_of(frame.file) & _LOOPS)
 
 
 def stack_of(names: Names, places: Places, offsets: tuple[int, ...], labels: Labels) -> tuple[Frame, ...]:
@@ -69,7 +96,7 @@ def stack_of(names: Names, places: Places, offsets: tuple[int, ...], labels: Lab
     last = next((at for at in range(1, len(places)) if isinstance(places[at], str)), len(places))
     running = [names.frame(*place) for place in zip(places[:last], offsets[:last], strict=True)][::-1]
     above = [names.frame(*place) for place in zip(places[last:], offsets[last:], strict=True)][::-1]
-    while len(running) > 1 and _is_ours(running[-1]):
+    while len(running) > 1 and _kinds_of(running[-1].file) & _OURS:
         running.pop()
     frames = _without_boot([*_one_loop(above), *_one_loop(running)]) or running[-1:]
     return _under_node(frames, dict(labels).get("node_type", ""))
@@ -83,14 +110,14 @@ def _one_loop(frames: list[Frame]) -> Iterator[Frame]:
             if before is not LOOP:
                 yield LOOP
             before = LOOP
-        elif not (at_root and frame.file.endswith(_POOL_FILES)):
+        elif not (at_root and _kinds_of(frame.file) & _POOLS):
             yield frame
             at_root, before = False, None
 
 
 def _without_boot(frames: list[Frame]) -> list[Frame]:
     for at in range(len(frames) - 2, -1, -1):
-        if frames[at].file.endswith(_BOOT_FILES):
+        if _kinds_of(frames[at].file) & _BOOTS:
             return frames[at + 1 :]
     return frames
 
@@ -101,13 +128,9 @@ def _under_node(frames: list[Frame], node_type: str) -> tuple[Frame, ...]:
     if node < 0 and not node_type:
         return tuple(frames)
     rest = frames[node + 1 :]
-    while len(rest) > 1 and (rest[0] is LOOP or rest[0].file.endswith(_BELOW_HANDLER)):
+    while len(rest) > 1 and (rest[0] is LOOP or _kinds_of(rest[0].file) & _BELOW):
         rest = rest[1:]
     return Frame(NODE + node_type) if node < 0 else frames[node], *rest
-
-
-def _is_ours(frame: Frame) -> bool:
-    return _PROFILER in frame.file and "/tests/" not in frame.file
 
 
 def profile_of(buckets: Iterable[Bucket], process: Process | None, hz: float, names: Names | None = None) -> Profile:
@@ -117,6 +140,6 @@ def profile_of(buckets: Iterable[Bucket], process: Process | None, hz: float, na
     for bucket in buckets:
         for row in list(bucket.rows.values()):
             TURNS.breathe()
-            stack = stack_of(names, row.places, row.offsets, row.labels)
+            stack = names.stack(row.places, row.offsets, row.labels)
             made.add(StackSample(stack, row.labels, process, row.thread), row.ns, row.seen)
     return made

@@ -6,8 +6,9 @@
 
 The ticks themselves are in `ticks`, and in `waits` for what waits. A sampler is a reader of them: several may read at
 once, each gets all of its own time. `answer_cpu`, `answer_await` and `answer_flight` are how a process answers who asks
-all of them (see `presence`): a capture puts what it has in place each second, and a last time when the process ends, so
-that one which is killed loses a second.
+all of them (see `presence`): a capture puts what is new in place each second, and a last time when the process ends, so
+that one which is killed loses a second. Each second goes into one of `PARTS` parts in turn, which is put whole: what a
+second costs hardly grows with how long the capture has run.
 
 Concurrency: handlers of signals are installed by the main thread; from another one `start` and `stop` have it done at
 the main thread's next bytecode (`presence.HERE.on_main_thread`).
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from runtime.profile.presence.here import Request
 
 FLUSH_S: Final = 1.0
+PARTS: Final = 16
 MAIN_S: Final = 2.0
 """For the main thread to come to its next bytecode."""
 
@@ -62,9 +64,8 @@ class CpuSampler:
         self.hz, self.process = hz, process or this_process()
         self._names = Names()
         self._read_ns = self._begun_ns = self._wall_ns = self._cost_ns = self._total_ns = self._halved = 0
-        self._overflowed = self._errors = self._lost = 0
+        self._overflowed = self._errors = self._lost = self._missed_ns = 0
         self._queue = RunQueue()
-        self._profile = Profile()
         self._on = False
 
     def start(self) -> Self:
@@ -82,34 +83,31 @@ class CpuSampler:
         self._overflowed, self._errors = TICKS.buckets.label_sets.overflowed, TICKS.errors
         self._lost = TICKS.lost
         self._queue = RunQueue()
-        self._profile = Profile(hz=self.hz, begun_ns=self._wall_ns)
         self._on = True
         return self
 
     def flush(self) -> Profile:
-        """What was seen from the last time on (of seconds that are over), or from the beginning."""
+        """What was seen from the last time on, or from the beginning, with what must be known of all of it.
+
+        To be called at least once a minute, which is what the ring has.
+        """
+        on_main_thread(TICKS.check)
+        self._missed_ns += max(TICKS.buckets.gone_ns - self._read_ns, 0)
         buckets = TICKS.buckets.closed(self._read_ns)
         if buckets:
             self._read_ns = buckets[-1].ended_ns
         found = profile_of(buckets, self.process, self.hz, self._names)
-        self._profile.merge(found)
+        found.begun_ns, found.duration_ns = self._wall_ns, time.monotonic_ns() - self._begun_ns
+        found.notes = self._notes()
         return found
 
-    def so_far(self) -> Profile:
-        """All of it until now, with what must be known of it."""
-        on_main_thread(TICKS.check)
-        self.flush()
-        self._profile.duration_ns = time.monotonic_ns() - self._begun_ns
-        self._profile.notes[:] = self._notes()
-        return self._profile
-
     def stop(self) -> Profile:
-        """End. Again is harmless."""
+        """End. Returns what `flush` does; again is harmless."""
         if self._on:
             self._on = False
             if not on_main_thread(lambda: TICKS.stop(self)):
                 TICKS.forget(self)
-        return self.so_far()
+        return self.flush()
 
     def _notes(self) -> list[str]:
         total_ns = max(TICKS.total_ns - self._total_ns, 1)
@@ -119,6 +117,8 @@ class CpuSampler:
         notes += [f"{title}: {note}" for note in slowed(TICKS.halved - self._halved)]
         if overflowed := TICKS.buckets.label_sets.overflowed - self._overflowed:
             notes.append(f"{title}: {overflowed} ticks had more label sets than are kept apart; they are 'other'")
+        if self._missed_ns:
+            notes.append(f"{title}: {self._missed_ns / 1e9:.3g} s are missing, because the ring was not read in time")
         if errors := TICKS.errors - self._errors:
             notes.append(f"{title}: {errors} ticks were lost ({TICKS.failure})")
         if TICKS.lost != self._lost:
@@ -230,23 +230,14 @@ def answer_cpu(request: Request) -> Content | None:
     if not request.threads:
         return Profile(CPU).to_json()
     sampler = CpuSampler(float(request.options.get("hz", CAPTURE_HZ)), request.process).start()
-    return _answer(request, sampler.so_far, sampler.stop)
+    return _answer(request, sampler)
 
 
 def answer_await(request: Request) -> Content | None:
     """An await profile of as long as is asked for; option `hz`."""
     if not request.threads:
         return Profile(AWAIT).to_json()
-    sampler = AwaitSampler(float(request.options.get("hz", AWAIT_HZ)), request.process).start()
-    whole = Profile(AWAIT)
-
-    def so_far() -> Profile:
-        return _newest(whole, sampler.flush())
-
-    def stop() -> Profile:
-        return _newest(whole, sampler.stop())
-
-    return _answer(request, so_far, stop)
+    return _answer(request, AwaitSampler(float(request.options.get("hz", AWAIT_HZ)), request.process).start())
 
 
 def answer_flight(request: Request) -> Content:
@@ -255,34 +246,53 @@ def answer_flight(request: Request) -> Content:
     return flight(float(options.get("back_s", RING_S)), request.process, options.get("kind", CPU)).json_pieces()
 
 
-def _newest(whole: Profile, found: Profile) -> Profile:
-    """Add what was found; of notes the newest."""
-    whole.notes.clear()
-    return whole.merge(found)
-
-
-def _answer(request: Request, so_far: Callable[[], Profile], stop: Callable[[], Profile]) -> Content | None:
-    """Put what there is each second; the last of it is returned."""
-    ended = threading.Lock()
+def _answer(request: Request, sampler: CpuSampler | AwaitSampler) -> Content | None:
+    """Put what is new each second; the last of it is returned."""
+    parts = Parts(request)
+    ended, puts = threading.Lock(), threading.Lock()
 
     def at_exit() -> None:
+        in_time = puts.acquire(timeout=MAIN_S)  # what was taken is put first
         if ended.acquire(blocking=False):
             with suppress(Exception):
-                request.put(stop().json_pieces())
+                request.put(sampler.stop().json_pieces())
+        if in_time:
+            puts.release()
 
     atexit.register(at_exit)
     try:
         while (left := request.left_s()) > 0 and not request.over():
             time.sleep(min(FLUSH_S, left))
-            if left > FLUSH_S and not ended.locked():
-                with TURNS.short():
-                    request.put(so_far().json_pieces())
+            if left > FLUSH_S:
+                with puts, TURNS.short():
+                    if not ended.locked():
+                        parts.put(sampler.flush())
         if not ended.acquire(blocking=False):
             return None
         with TURNS.short():
-            return stop().json_pieces()
+            return sampler.stop().json_pieces()
     except BaseException:  # as where the page was closed, with which this runtime ends
-        stop()
+        sampler.stop()
         raise
     finally:
         atexit.unregister(at_exit)
+
+
+class Parts:
+    """What was put of a capture, in turns; see the module. Its last words are none of them."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._parts: list[Profile] = []
+        self._count = 0
+
+    def put(self, found: Profile) -> None:
+        """Put what is new. Raises OSError."""
+        found.notes.clear()  # those of the end count
+        at = self._count % PARTS
+        self._count += 1
+        if at == len(self._parts):
+            self._parts.append(found)
+        else:
+            self._parts[at].merge(found)
+        self._request.put(self._parts[at].json_pieces(), at + 1)

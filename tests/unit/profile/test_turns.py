@@ -72,7 +72,7 @@ def test_the_collector_looks_at_little_at_once() -> None:
     gc.collect()
     gc.callbacks.append(looked)
     try:
-        with ThreadTurns().short():
+        with ThreadTurns().short(keeps=True):
             living += ([number] for number in range(20_000))
         assert gc.get_threshold() == (100_000, 10, 10)
         living += ([number] for number in range(100_000 - 1_000))
@@ -86,18 +86,22 @@ def test_the_collector_looks_at_little_at_once() -> None:
 def test_the_collector_is_as_the_program_has_it() -> None:
     turns = ThreadTurns()
     with turns.short():
-        assert gc.isenabled()
-        with turns.long():
-            assert not gc.isenabled()
-        assert gc.isenabled()
-        gc.set_threshold(123)  # the program's own doing
-    assert gc.get_threshold()[0] == 123
+        assert not gc.isenabled()
+        with turns.short(keeps=True):
+            assert gc.isenabled()
+            assert gc.get_threshold() == COLLECTS
+            with turns.long():
+                assert not gc.isenabled()
+            gc.set_threshold(123)  # the program's own doing
+        assert gc.get_threshold()[0] == 123
+        assert not gc.isenabled()
+    assert gc.isenabled()
     gc.set_threshold(0)
-    with turns.short():
+    with turns.short(keeps=True):
         assert gc.get_threshold()[0] == 0
     gc.set_threshold(700, 10, 10)
     gc.disable()
-    with turns.short(), turns.long():
+    with turns.short(keeps=True), turns.long():
         assert not gc.isenabled()
     assert not gc.isenabled()
     gc.enable()

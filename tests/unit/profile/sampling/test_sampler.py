@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from runtime.profile.model import AWAIT, CPU
+from runtime.profile.model import AWAIT, CPU, Frame, Profile, StackSample
+from runtime.profile.sampling import buckets
 from runtime.profile.sampling.buckets import Buckets
 from runtime.profile.sampling.labels import labels
-from runtime.profile.sampling.sampler import AwaitSampler, CpuSampler, SamplerUnavailable, flight
+from runtime.profile.sampling.sampler import PARTS, AwaitSampler, CpuSampler, Parts, SamplerUnavailable, flight
 from runtime.profile.sampling.ticks import TICKS
 
 
@@ -37,7 +38,22 @@ def test_two_samplers_have_each_their_own_time() -> None:
     assert first.filter(customer="acme").total().value > 150e6
     assert any(sample.stack[-1].name == "burn" for sample, _ in first)
     assert any("of its CPU time" in note for note in first.notes)
-    assert outer.stop().total() == first.total()
+    assert not outer.stop().samples, "all of it was said"
+
+
+def test_what_was_not_read_in_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More stacks than the ring has room for: the first second of the sampler is gone."""
+    monkeypatch.setattr(buckets, "ROWS_MAX", 10)
+    sampler = CpuSampler(200).start()
+    for second in range(3):
+        for number in range(8):
+            TICKS.buckets.add((f"{second} {number}",), (-1,), (), "MainThread", 1_000)
+        TICKS.buckets.close(time.monotonic_ns())
+    found = sampler.stop()
+    assert any("are missing, because the ring was not read in time" in note for note in found.notes)
+    sampler = CpuSampler(200).start()
+    burn(20_000_000)
+    assert not any("missing" in note for note in sampler.stop().notes)
 
 
 def test_the_last_minute_is_there() -> None:
@@ -66,13 +82,13 @@ def test_a_rate_that_is_held_down_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     sampler = CpuSampler(200).start()
     monkeypatch.setattr(TICKS, "_slow", 1.0)
     monkeypatch.setattr(TICKS, "_judged", (time.process_time_ns() - 1_000_000_000, TICKS.self_ns - 100_000_000))
-    sampler.so_far()  # takes a tick, if none came before
+    sampler.flush()  # takes a tick, if none came before
     notes = sampler.stop().notes
     assert any("their rate was halved 1 times" in note for note in notes)
     assert TICKS._slow == 2.0
     sampler = CpuSampler(200).start()
     assert TICKS.hz == 100
-    assert any("slowed down to 100 a second" in note for note in sampler.so_far().notes)
+    assert any("slowed down to 100 a second" in note for note in sampler.flush().notes)
     assert any("slowed down to 100 a second" in note for note in flight().notes)
     sampler.stop()
 
@@ -122,3 +138,26 @@ def test_what_a_loop_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ("part", "wait") in names
 
     asyncio.run(whole())
+
+
+def test_what_is_put_second_by_second_is_whole_and_hardly_grows() -> None:
+    """Of an hour, what one second puts is a sixteenth of all, and who is killed leaves all seconds but the last."""
+    kept: dict[int, bytes] = {}
+
+    class Asked:
+        def put(self, content: list[bytes], part: int) -> None:
+            kept[part] = b"".join(content)
+
+    parts = Parts(cast(Any, Asked()))
+    seconds = 3 * PARTS + 5
+    for second in range(seconds):
+        found = Profile(hz=99.0, begun_ns=1)
+        found.add(StackSample((Frame("always"),)), 10)
+        found.add(StackSample((Frame(f"in {second}"),)), 1)
+        found.notes.append("of this second")
+        parts.put(found)
+        whole = Profile().merge(*map(Profile.from_json, kept.values()))
+        assert whole.total().value == 11 * (second + 1)
+    assert len(kept) == PARTS
+    assert max(len(Profile.from_json(content)) for content in kept.values()) == 1 + 4
+    assert not whole.notes, "those of the end count"

@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -216,6 +217,26 @@ def test_a_tick_within_a_tick_does_nothing(ticks: Ticks) -> None:
     ticks._busy_ns = 1  # of a tick that something ended in the middle, long ago
     ticks._guarded(None, True, True)
     assert ticks.count == before + 1
+
+
+def test_a_tick_while_a_bucket_is_closed_is_of_the_next_one(ticks: Ticks) -> None:
+    """It would change the rows that are being gone through."""
+
+    class Rows(dict[Any, Any]):
+        def values(self) -> Any:
+            for row in super().values():
+                ticks._guarded(None, True, True)  # as by the handler, of a stack that was not there
+                yield row
+
+    assert ticks.start("test")
+    ticks.buckets.open.rows = Rows(ticks.buckets.open.rows)
+    burn(30_000_000)
+    ticks._guarded(sys._getframe(), True, True)
+    closes = ticks.buckets.open
+    ticks.cut()
+    assert closes.ended_ns
+    assert not ticks.errors
+    assert not ticks._busy_ns
 
 
 def test_the_rate_is_halved_where_ticks_cost_too_much_and_doubled_again(ticks: Ticks) -> None:
