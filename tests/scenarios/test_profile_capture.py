@@ -64,11 +64,11 @@ def test_one_picture_has_all_processes_who_was_born_and_who_was_killed(state_dir
 
     def put_by(pid: int, times: int = 1) -> bool:
         """Whether it has put something so often, which is looked at meanwhile."""
-        for one in state_dir.glob(f"profile/ask-*/{pid}-*.0"):
-            content = Profile.from_json(one.read_bytes().partition(b"\n")[2])
-            if content.samples:
-                seen = puts[pid].times if pid in puts else set()
-                puts[pid] = Put({*seen, content.total().value}, content)
+        parts = [one.read_bytes() for one in state_dir.glob(f"profile/ask-*/{pid}-*.*[0-9]")]
+        content = Profile().merge(*(Profile.from_json(part.partition(b"\n")[2]) for part in parts))
+        if content.samples:
+            seen = puts[pid].times if pid in puts else set()
+            puts[pid] = Put({*seen, content.total().value}, content)
         return pid in puts and len(puts[pid].times) >= times
 
     with Runtime(state_dir, node_types=types) as rt:

@@ -222,7 +222,7 @@ def test_s47_the_node_type_and_the_line_whose_memory_grows_are_named(state_dir: 
             list(rt.options(node_type="clean").map(handlers_hygiene.same, range(200)))
 
         work()
-        watch = Watch(state_dir, bounds=Bounds(rss_per_min=2 << 20, silence=PATIENCE_S), memory_s=1.0)
+        watch = Watch(state_dir, bounds=Bounds(rss_per_min=2 << 20, silence=PATIENCE_S), memory_s=4.0)
         with seen_page(state_dir) as page:
             found: list[Breach] = []
             for second in range(0, 120, 10):

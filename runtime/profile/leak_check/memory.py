@@ -18,6 +18,7 @@ Known limits: memory of C libraries that do not take it from Python (`malloc` of
 
 from __future__ import annotations
 
+import gc
 import linecache
 import os
 import threading
@@ -36,6 +37,7 @@ from runtime.profile.leak_check.survey import Report
 from runtime.profile.model import Frame, Process, dumped
 from runtime.profile.presence.control import ask
 from runtime.profile.presence.here import Request
+from runtime.profile.turns import TURNS
 
 KIND: Final = "bytes"
 SECONDS: Final = 5.0
@@ -112,6 +114,12 @@ class MemoryGrowth:
 
     def look(self, now_ns: int | None = None) -> None:
         """Add up what is held now. A time of one's own is for tests."""
+        if gc.isenabled():
+            gc.collect(1)  # what was made since the last look and is garbage would grow until it is collected
+        self._look(now_ns)
+
+    @TURNS.shortly
+    def _look(self, now_ns: int | None) -> None:
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
         held: dict[Stack, tuple[int, int]] = {}
         # As `tracemalloc.take_snapshot().traces` has them, without an object for each.
@@ -229,7 +237,8 @@ def growth_here(seconds: float = SECONDS, process: Process | None = None, over: 
                 growth.notes.append("too much was allocated to be looked at for longer; ask for fewer seconds")
                 break
             growth.look()
-    return Report(growth.findings(), growth.notes)
+    with TURNS.short():
+        return Report(growth.findings(), growth.notes)
 
 
 def answer(request: Request) -> bytes:

@@ -30,7 +30,7 @@ ANSWERS: Final = {
 }
 """Who answers what: `function(request: Request) -> bytes | None`, called in a thread of its own; None: what there was
 to say has been put already."""
-LONG: Final = frozenset({"cpu", "await", "leaks", "prove"})
+LONG: Final = frozenset({"cpu", "await", "leaks", "memory", "prove"})
 """Those that mostly sleep: what they compute is in short turns (see `profile.turns`), the time between is not."""
 Content = bytes | list[bytes]
 """An answer, whole or in pieces."""

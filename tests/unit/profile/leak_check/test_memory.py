@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
 
@@ -84,6 +85,21 @@ def test_what_came_once_or_goes_again_does_not_grow() -> None:
 
     KEPT.append(bytearray(1000 * KIB))
     assert grown(fills_a_cache) == []
+
+
+def test_garbage_that_waits_for_the_collector_does_not_grow() -> None:
+    """Where the collector comes seldom, as in the engine, cycles of the time of the looks are still there."""
+
+    def cycle() -> None:
+        ring: list[object] = [bytearray(50 * KIB)]
+        ring.append(ring)
+
+    before = gc.get_threshold()
+    gc.set_threshold(1_000_000)
+    try:
+        assert not grown(cycle)
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_too_few_looks_say_nothing() -> None:
