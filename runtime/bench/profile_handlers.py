@@ -10,8 +10,9 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from runtime.bench.measure import percentile
 from runtime.bench.own_core import own_core
 from runtime.bench.paired import abba
 from runtime.profile.ledger.books import Ledger
@@ -99,37 +100,50 @@ def paired_work(pairs: int, window_ns: int, capture_hz: float) -> list[list[floa
             them all of it is put into words, as an answer is.
 
     Returns:
-        CPU time of a unit of work, off and on, of each pair.
+        Of each pair the CPU time of a unit of work, off and on, and the 99th percentile of its times on the wall.
     """
     if not capture_hz:
-        return [list(pair) for pair in abba(pairs, lambda on: _window(window_ns, ALWAYS if on else None))]
+        return [_flat(pair) for pair in abba(pairs, lambda on: _window(window_ns, ALWAYS if on else None))]
     sampler, numbers = CpuSampler(capture_hz).start(), itertools.count(1)
     TICKS.stop(sampler)
     put_each = max(1, 1_000_000_000 // window_ns)
 
-    def window(on: bool) -> float:
+    def window(on: bool) -> WorkWindow:
         if not on:
             return _window(window_ns, None)
         puts = next(numbers) % put_each == 0
         return _window(window_ns, sampler, capture_hz, (lambda: sampler.flush().to_json()) if puts else None)
 
     try:
-        return [list(pair) for pair in abba(pairs, window)]
+        return [_flat(pair) for pair in abba(pairs, window)]
     finally:
         sampler.stop()
 
 
-def _window(window_ns: int, who: object, hz: float = HZ, last: Callable[[], object] | None = None) -> float:
-    """CPU time of a unit of work, with ticks for somebody or without, and with this as the last of it."""
+class WorkWindow(NamedTuple):
+    """CPU time of a unit of work, and the 99th percentile of its times on the wall."""
+
+    cpu_ns: float
+    p99_ns: float
+
+
+def _flat(pair: tuple[WorkWindow, WorkWindow]) -> list[float]:
+    off, on = pair
+    return [off.cpu_ns, on.cpu_ns, off.p99_ns, on.p99_ns]
+
+
+def _window(window_ns: int, who: object, hz: float = HZ, last: Callable[[], object] | None = None) -> WorkWindow:
+    """With ticks for somebody or without, and with this as the last of it."""
     if who is None:
         TICKS.stop(ALWAYS)
     else:
         TICKS.start(who, hz)
-    clock, units = time.thread_time_ns, 0
+    clock, wall, times = time.thread_time_ns, time.perf_counter_ns, [0]
     begun_ns = clock()
     while clock() - begun_ns < window_ns:
+        unit_ns = wall()
         deep(DEPTH)
-        units += 1
+        times.append(wall() - unit_ns)
     if last is not None:
         last()
     used_ns = clock() - begun_ns
@@ -137,31 +151,32 @@ def _window(window_ns: int, who: object, hz: float = HZ, last: Callable[[], obje
         TICKS.start(ALWAYS)
     elif who is not ALWAYS:
         TICKS.stop(who)
-    return used_ns / units
+    return WorkWindow(used_ns / (len(times) - 1), percentile(times, 0.99))
 
 
 async def paired_work_async(pairs: int, windows_ns: int) -> list[list[float]]:
-    """The same in a loop, with looks at what waits there."""
+    """The same in a loop, with looks at what waits there; a unit is with a turn of the loop."""
     found: list[list[float]] = []
     for number in range(pairs):
         order = (True, False) if number % 2 else (False, True)
         pair = {on: await _window_async(windows_ns, on) for on in order}
-        found.append([pair[False], pair[True]])
+        found.append(_flat((pair[False], pair[True])))
     return found
 
 
-async def _window_async(window_ns: int, on: bool) -> float:
+async def _window_async(window_ns: int, on: bool) -> WorkWindow:
     always_on(on)
     await asyncio.sleep(0)
-    clock, units = time.thread_time_ns, 0
+    clock, wall, times = time.thread_time_ns, time.perf_counter_ns, [0]
     begun_ns = clock()
     while clock() - begun_ns < window_ns:
+        unit_ns = wall()
         deep(DEPTH)
-        units += 1
         await asyncio.sleep(0)
+        times.append(wall() - unit_ns)
     used_ns = clock() - begun_ns
     always_on(True)
-    return used_ns / units
+    return WorkWindow(used_ns / (len(times) - 1), percentile(times, 0.99))
 
 
 def deep(depth: int) -> int:

@@ -152,7 +152,7 @@ def diff(
     z = NormalDist().inv_cdf(1 - (1 - confidence) / (2 * max(1, len(kept)))) if sampled else 0.0
     made = [_row(key, one, _of(sets[key[0]], whole, seen_min), z) for key, one in kept.items()]
     made.sort(key=lambda row: (row.verdict == "same", -abs(row.change), row.labels, row.stack))
-    return Diff(after.unit, confidence, tuple(set_rows), tuple(made), tuple(_notes(before, after, set_rows)))
+    return Diff(after.unit, confidence, tuple(set_rows), tuple(made), tuple(_notes(before, after, set_rows, by)))
 
 
 def _sums(
@@ -255,13 +255,17 @@ def difference(before: float, seen_before: int, after: float, seen_after: int, z
     return low, high
 
 
-def _notes(before: Profile, after: Profile, sets: Sequence[SetRow]) -> list[str]:
+def _notes(before: Profile, after: Profile, sets: Sequence[SetRow], by: Sequence[str]) -> list[str]:
     notes = [f"before: {note}" for note in before.notes] + [f"after: {note}" for note in after.notes]
     left_out = [row for row in sets if not row.compared]
     if left_out:
         notes.append(f"too few samples to be compared: {counted(len(left_out), 'label set')}")
     if after.unit == NANOSECONDS and not (before.duration_ns and after.duration_ns):
         notes.append("it is not known how long was recorded: only shares are compared, as if the load had not changed")
+    has = [any(name in by for one in side.samples for name, _ in one.labels) for side in (before, after)]
+    if has[0] != has[1]:
+        side = "before" if has[1] else "after"
+        notes.append(f"{side} has none of the labels {', '.join(by)}, so it is a label set of its own")
     if before.kind != after.kind:
         notes.append(f"before is a profile of {before.kind}, after one of {after.kind}")
     return notes

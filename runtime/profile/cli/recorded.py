@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from actors.protocol.errors import CallerError
 from runtime.cli.console import Console
 from runtime.cli.outputs import check_writable
 from runtime.cli.report import align, duration_text
@@ -69,6 +70,8 @@ def finish(profile: Profile, arguments: Namespace, console: Console, *, interrup
 
 def check_output(arguments: Namespace) -> None:
     """Refuse a format or a place before anything is recorded. Raises CallerError, EnvironmentFault."""
+    if arguments.output == Path("-"):
+        raise CallerError("-o takes a file; standard output has what is said of it, and is /dev/stdout")
     if arguments.format:
         known_format(arguments.format)
     elif arguments.output is not None:

@@ -104,6 +104,15 @@ def test_what_cannot_be_compared() -> None:
         diff(profile({"a": 500}), profile({"a": 500}), confidence=95)
 
 
+def test_that_one_side_has_no_labels_is_said() -> None:
+    """As what was read of folded text: all that has labels would seem to be new."""
+    found = diff(profile({"a": 500}), profile({"a": 500}, label="checkout"))
+    assert any("before has none of the labels workflow, node_type" in note for note in found.notes)
+    found = diff(profile({"a": 500}, label="checkout"), profile({"a": 500}))
+    assert any("after has none" in note for note in found.notes)
+    assert not any("has none" in note for note in diff(profile({"a": 500}), profile({"a": 500})).notes)
+
+
 def test_unknown_lengths_are_said() -> None:
     found = diff(profile({"a": 500}, 0), profile({"a": 900}, 10))
     assert [row.change for row in found.rows] == [0]

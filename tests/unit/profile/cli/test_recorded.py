@@ -99,3 +99,9 @@ def test_ctrl_c_in_a_terminal_ends_the_search_of_a_process_that_is_there(state_d
         assert shown.returncode in (ProfileExit.INTERRUPTED, ProfileExit.SUSPECT, ProfileExit.LEAK), err
         assert b"Traceback" not in err
         assert not any(map(page.number, range(REQUESTS)))
+
+
+@pytest.mark.parametrize("more", [[], ["-f", "folded"]])
+def test_a_dash_is_no_file(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cpu", str(tmp_path), "-o", "-", *more]) == ProfileExit.USAGE
+    assert "/dev/stdout" in capsys.readouterr().err
