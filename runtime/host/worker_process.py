@@ -153,6 +153,8 @@ class ProcessWorker:
         else:
             ran = len(claimed)
             for serial in claimed:
+                if self._keeper.parked and self._station.pile.waiting:
+                    self._keeper.wake()
                 self._claimed_until = serial + 1
                 self._run_stretch(group, serial - group.serial, serial - group.serial + 1)
             desk.leave(chunk, chunk.size)
@@ -339,28 +341,36 @@ class ProcessWorker:
             self._attention.append("stop")
 
     def _duty(self) -> bool:
-        """The housekeeper's tick: behind a long task, send the results and release what is claimed and not started."""
+        """The housekeeper's tick: behind a long task, send the results and release what is claimed and not started.
+
+        Nothing else can come up while that task runs, so the housekeeper need not tick until it is woken.
+        """
         station = self._station
         if not self._claimed_until:
             return False
         serial, started_ns = self._table.current()
-        if serial and monotonic_ns() - started_ns > LATE_NS:
-            with station.lock:
-                if station.pile.waiting:
-                    station.send_results()
-                self._release_behind(serial)
-        return True
+        if not serial or monotonic_ns() - started_ns <= LATE_NS:
+            return True
+        with station.lock:
+            waits = bool(station.pile.waiting)
+            if waits:
+                station.send_results()
+            return self._release_behind(serial) or waits
 
-    def _release_behind(self, serial: int) -> None:
+    def _release_behind(self, serial: int) -> bool:
         """Release what is claimed behind this attempt, if it still runs. By the housekeeper, under the lock.
+
+        Returns:
+            Whether there was any.
 
         The main thread starts no other once `attention` is set: it looks there between publishing and starting, and
         `_attend` waits for the lock. So what runs now, after `attention` was set, is the last that was started.
         """
         count = self._claimed_until - serial - 1
         if count <= 0 or self._released_from:
-            return
+            return False
         self._attention.append("released")
         if self._words[CURRENT] == serial:
             self._table.release(serial + 1, count)
             self._released_from = serial + 1
+        return True

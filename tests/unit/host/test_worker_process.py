@@ -269,6 +269,55 @@ def test_results_do_not_wait_behind_a_long_task(shared: Rig, tmp_path: Path) -> 
     shared.outcome(first + 10)
 
 
+QUIET_NS = 60_000_000
+"""Ticks are 5 ms apart."""
+
+
+def await_rest(rig: Rig) -> None:
+    """Wait until the housekeeper does nothing any more: the kernel counts how often a thread was let run."""
+    (keeper,) = (int(tid) for tid in os.listdir(f"/proc/{rig.pid}/task") if int(tid) != rig.pid)
+    last = [-1, 0]
+
+    def rests() -> Any:
+        runs = int(Path(f"/proc/{rig.pid}/task/{keeper}/schedstat").read_text().split()[2])
+        if runs != last[0]:
+            last[:] = runs, time.monotonic_ns()
+        return time.monotonic_ns() - last[1] > QUIET_NS or NOTHING
+
+    rig.until(rests)
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="looks into /proc")
+def test_the_housekeeper_rests_while_a_long_task_runs(shared: Rig, tmp_path: Path) -> None:
+    """A tick each 5 ms was 2 % of a core for as long as a task took, and 300 switches a second."""
+    first = shared.lease(shared.kind("wait_for_file", "one"), [str(tmp_path / "later")])
+    shared.until(lambda: shared.table.current()[0] == first or NOTHING)
+    await_rest(shared)
+    (tmp_path / "later").touch()
+    shared.outcome(first)
+
+
+@pytest.mark.skipif(not kernel.LINUX, reason="looks into /proc")
+def test_results_do_not_wait_behind_the_second_long_task_of_a_claim(shared: Rig, tmp_path: Path) -> None:
+    """What was claimed in pieces, because some of it was taken back, is gone through without another claim."""
+    go, files = tmp_path / "go", [tmp_path / f"later {number}" for number in range(3)]
+    go.touch()
+    kind = shared.kind("wait_for_file", "one")
+    shared.outcome(shared.lease(kind, [str(go)] * 300) + 299)
+    other = shared.kind("wait_for_file", "one", name="another")  # so that claims of the first one stay large
+    before = shared.lease(other, [str(files[0])])
+    shared.until(lambda: shared.table.current()[0] == before or NOTHING)
+    first = shared.lease(kind, [str(go), str(go), str(files[1]), str(files[2])])
+    assert shared.table.revoke(range(first + 1, first + 2)) == [first + 1]
+    files[0].touch()
+    assert shared.outcome(first) == str(go)
+    await_rest(shared)
+    files[1].touch()
+    assert shared.outcome(first + 2) == str(files[1]), "while the next one runs"
+    files[2].touch()
+    shared.outcome(first + 3)
+
+
 def test_what_was_claimed_behind_a_long_task_can_be_taken_back(shared: Rig, tmp_path: Path) -> None:
     go, later = tmp_path / "go", tmp_path / "later"
     go.touch()
