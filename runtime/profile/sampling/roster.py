@@ -6,8 +6,8 @@ tasks of a worker's loop in the order in which they began, so what is new since 
 numbers are kept here in segments; what has ended is taken out of one segment after the other, each in a turn of the
 loop.
 
-Invariants: a task of the books is in one segment. At most every second number is of a task that has ended, or the
-    segments are being gone through.
+Invariants: a task of the books is in one segment. Of more than a fourth on top of those that live the task has ended
+    only while the segments are being gone through.
 Concurrency: the loop's thread.
 Known limits: a task that another thread enters within the same microsecond may be missed.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import weakref
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -25,7 +26,8 @@ from runtime.profile.ledger.kinds import TASK
 SEGMENT: Final = 1_000
 """To go through so many numbers takes a tenth of a millisecond."""
 _TRIES: Final = 100
-_FINER: Final = 4
+_VISITS: Final = 4
+"""Numbers that a draw looks at for each task that it wants, at most: right after many have ended, most are of those."""
 _KEY: Final = 2
 """Of an entry: what is its thing."""
 
@@ -45,32 +47,27 @@ class TaskRoster:
         self._left = 0
         """Segments that are still to be gone through."""
 
-    def draw(self, most: int, part: float) -> tuple[list[weakref.ref[Any]], float]:
-        """Some tasks.
+    def draw(self, most: int, part: float) -> tuple[Iterator[weakref.ref[Any] | None], float]:
+        """Some tasks, to be fetched a few in a turn: each costs some misses of caches, and where pages are idle, more.
 
         Args:
-            most: So many where there are more, give or take some; down to a quarter of it while many have ended.
+            most: About so many, where there are more.
             part: From 0 to 1, by chance: where in its part of the roster each is.
 
         Returns:
-            They, and for how many of all tasks each stands.
+            They, with None for what has ended; and for how many of all tasks each stands.
         """
         live = self._take_in()
-        few = len(live) <= self._segment
-        segments, kept = ([list(live)], len(live)) if few else (self._segments, self._kept)
-        found, every = list[weakref.ref[Any]](), max(kept / most, 1.0)
-        for _ in range(_FINER):
-            found = _every(segments, every, part, live)
-            if every == 1.0 or len(found) > most // 4:
-                break
-            every = max(every / 4, 1.0)  # most of them have ended
-        return found, len(live) / len(found) if found else 0.0
+        few = len(live) <= 2 * most
+        segments, kept = ([list(live)], len(live)) if few else (list(self._segments), self._kept)
+        every = max(len(live) / most, kept / (_VISITS * most), 1.0)
+        return _every(segments, every, part, live), every
 
     def tidy(self) -> bool:
         """Go through one segment, if there is need; returns whether there is another to go through."""
         live = self._ledger.book(TASK).live
         if not self._left:
-            if self._kept <= 2 * len(live) + self._segment:
+            if self._kept <= len(live) + (len(live) + self._segment) // 4:
                 return False
             self._left = len(self._segments)
         self._left -= 1
@@ -111,14 +108,12 @@ class TaskRoster:
 
 def _every(
     segments: list[list[int]], every: float, part: float, live: dict[int, tuple[Any, ...]]
-) -> list[weakref.ref[Any]]:
-    """Each so-and-so-many-th of those that live."""
-    found, at = list[weakref.ref[Any]](), part * every
+) -> Iterator[weakref.ref[Any] | None]:
+    """Each so-and-so-many-th."""
+    at = part * every
     for segment in segments:
         while at < len(segment):
             entry = live.get(segment[int(at)])
-            if entry is not None and isinstance(entry[_KEY], weakref.ref):
-                found.append(entry[_KEY])
+            yield entry[_KEY] if entry is not None and isinstance(entry[_KEY], weakref.ref) else None
             at += every
         at -= len(segment)
-    return found

@@ -2,9 +2,9 @@
 
 A look takes at most `TASKS_MAX` tasks (`ALWAYS_TASKS` of what is always on), evenly out of all of them from a random
 place (`TaskRoster`), and scales their weights, so the sum stays right: 100 tasks that wait for 10 s are 1,000 s. It is
-done in slices of `SLICE` tasks with other work of the loop in between, so that nobody waits for it. A task's weight is
-the time since the look before; its stack is where it is suspended, with the tasks that wait for it above; its labels
-come from its context.
+done in slices of `SLICE` tasks or `SLICE_NS`, with other work of the loop in between, so that nobody waits for it. A
+task's weight is the time since the look before; its stack is where it is suspended, with the tasks that wait for it
+above; its labels come from its context.
 
 A process without a loop is looked at by a thread: the main thread's weight is the time in which its CPU clock stood
 still. There labels are those that its worker told `ThreadLabels`.
@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +44,7 @@ TASKS_MAX: Final = 256
 ALWAYS_TASKS: Final = 128
 """A task costs 6 to 13 us, so that once a second this is 0.1 % of a core; a minute has 7,680 of them."""
 SLICE: Final = 16
+SLICE_NS: Final = 200_000
 _UNKNOWN: Final = object()
 RUNNABLE: Final = "<ready>"
 """Innermost frame of a task that waits for nothing but its turn."""
@@ -67,7 +68,7 @@ class WaitLooks:
         self._on = False
         self._handle: Any = None
         self._labels: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-        self._rests: list[list[Any]] = []
+        self._under_way: list[Iterator[None]] = []
         self._last_ns = self._due_ns = self._cpu_ns = self._read_ns = 0
 
     # --- on and off -----------------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ class WaitLooks:
 
     def _pinned(self) -> Pinned:
         """Who looks at tasks wakes none, though a timer leads to it."""
-        return Pinned((self, self._labels, self._rests, *self._rests))
+        return Pinned((self, self._labels, self._under_way, *self._under_way))
 
     def take(self) -> list[Bucket]:
         """What was seen since the last time; in the loop's thread, or of a second that goes on meanwhile the rest."""
@@ -150,18 +151,46 @@ class WaitLooks:
         elapsed_ns, self._last_ns = now_ns - self._last_ns, now_ns
         self.lag.add(now_ns - self._due_ns)
         self.looks += 1
-        if self.buckets.is_over(now_ns):
-            self.buckets.close(now_ns)
+        look = self._slices(now_ns, elapsed_ns)
+        self._under_way.append(look)
+        if self.loop is not None:
+            self.loop.call_soon(self._slice, look)
+        self._plan()
+        SELF_COST.looks_ns += time.thread_time_ns() - begun_ns
+
+    def _slice(self, look: Iterator[None]) -> None:
+        begun_ns = time.thread_time_ns()
+        ended = True
         try:
-            chosen, every = self._draw(now_ns % 1_009 / 1_009)
-            self._rests.append(chosen)
-            if self.loop is not None:
-                self.loop.call_soon(self._slice, chosen, int(elapsed_ns * every))
+            ended = next(look, self) is self
         finally:
-            self._plan()
+            if ended:
+                self._under_way.remove(look)
+            elif self.loop is not None:
+                self.loop.call_soon(self._slice, look)
             SELF_COST.looks_ns += time.thread_time_ns() - begun_ns
 
-    def _draw(self, part: float) -> tuple[list[Any], float]:
+    def _slices(self, now_ns: int, elapsed_ns: int) -> Iterator[None]:
+        """A look, a slice at a time."""
+        if self.buckets.is_over(now_ns):
+            self.buckets.close(now_ns)
+            yield
+        drawn, every = self._draw(now_ns % 1_009 / 1_009)
+        weight_ns, until_ns, left = int(elapsed_ns * every), time.monotonic_ns() + SLICE_NS, SLICE
+        for found in drawn:
+            task = found() if isinstance(found, weakref.ref) else found
+            if task is not None and not task.done() and task.get_loop() is self.loop:
+                with suppress(Exception):  # private attributes: see `parents`
+                    self._add_task(task, weight_ns)
+            del task
+            left -= 1
+            if not left or time.monotonic_ns() > until_ns:
+                yield
+                until_ns, left = time.monotonic_ns() + SLICE_NS, SLICE
+        while HERE_WAITS.roster.tidy():
+            yield
+
+    def _draw(self, part: float) -> tuple[Iterable[Any], float]:
         """Some tasks, and for how many of all each stands."""
         if HERE_WAITS.entered(self.loop):
             return HERE_WAITS.roster.draw(self._most, part)
@@ -169,27 +198,6 @@ class WaitLooks:
         every = max(len(tasks) / self._most, 1.0)
         first = part * every
         return [tasks[int(first + at * every)] for at in range(int((len(tasks) - first) / every + 0.999999))], every
-
-    def _slice(self, tasks: list[Any], weight_ns: int) -> None:
-        begun_ns = time.thread_time_ns()
-        for found in tasks[:SLICE]:
-            task = found() if isinstance(found, weakref.ref) else found
-            if task is not None and not task.done() and task.get_loop() is self.loop:
-                with suppress(Exception):  # private attributes: see `parents`
-                    self._add_task(task, weight_ns)
-        del tasks[:SLICE]
-        if tasks and self.loop is not None:
-            self.loop.call_soon(self._slice, tasks, weight_ns)
-        else:
-            self._rests = [rest for rest in self._rests if rest]
-            self._tidy()
-        SELF_COST.looks_ns += time.thread_time_ns() - begun_ns
-
-    def _tidy(self) -> None:
-        begun_ns = time.thread_time_ns()
-        if HERE_WAITS.roster.tidy() and self.loop is not None:
-            self.loop.call_soon(self._tidy)
-        SELF_COST.looks_ns += time.thread_time_ns() - begun_ns
 
     def _add_task(self, task: Any, weight_ns: int) -> None:
         places, offsets = chain_of(task.get_coro())

@@ -249,6 +249,7 @@ def test_the_profiler_that_looks_at_tasks_wakes_none(count: int) -> None:
         looks = WaitLooks(asyncio.get_running_loop(), 10.0)
         looks.start()
         looks._look()
+        next(looks._under_way[0], None)
         try:
             return examine(confirm_s=0.0)
         finally:

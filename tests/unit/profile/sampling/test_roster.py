@@ -44,11 +44,13 @@ class Things:
     def drawn(self, most: int, part: float = 0.5) -> tuple[list[Thing], float]:
         """As `draw`, after which it is tidied."""
         found, each = self.roster.draw(most, part)
-        things = [thing for ref in found if (thing := ref()) is not None]
-        assert len(things) == len(found)
+        refs = [ref for ref in found if ref is not None]
+        things = [thing for ref in refs if (thing := ref()) is not None]
+        assert len(things) == len(refs)
         while self.roster.tidy():
             pass
-        assert self.roster._kept == sum(map(len, self.roster._segments)) <= 2 * len(self.living) + SEGMENT
+        kept = sum(map(len, self.roster._segments))
+        assert self.roster._kept == kept <= 1.25 * (len(self.living) + SEGMENT)
         assert all(len(segment) <= SEGMENT for segment in self.roster._segments)
         return things, each
 
@@ -67,12 +69,13 @@ def test_what_is_drawn_lives_and_stands_for_all(steps: list[tuple[int, float, in
         things.begin(count)
         things.end(ended)
         found, each = things.drawn(most)
-        assert len(set(map(id, found))) == len(found) <= most + 5
+        assert len(set(map(id, found))) == len(found)
         assert {id(thing) for thing in found} <= {id(thing) for thing in things.living.values()}
-        if len(things.living) <= min(most, SEGMENT):
+        if len(things.living) <= most:
             assert len(found) == len(things.living)
-        if found:
-            assert each * len(found) == pytest.approx(len(things.living))
+            assert each == 1.0
+        if len(things.living) <= 2 * most:
+            assert abs(each * len(found) - len(things.living)) < each + 1e-6
 
 
 def test_all_have_the_same_chance() -> None:
@@ -100,9 +103,14 @@ def test_a_crowd_that_ended_hides_nobody() -> None:
     things.begin(100 * SEGMENT)
     things.drawn(64)
     things.end(0.98)
-    found, each = things.roster.draw(64, 0.3)
-    assert 16 < len(found) <= 69
-    assert each * len(found) == pytest.approx(2 * SEGMENT)
+    parts = 200
+    sums, most = list[float](), 64
+    for at in range(parts):
+        drawn, each = things.roster.draw(most // 4, at / parts)
+        visited = list(drawn)
+        assert len(visited) <= most + 1, "so that it does not take long"
+        sums.append(each * sum(ref is not None for ref in visited))
+    assert sum(sums) / parts == pytest.approx(2 * SEGMENT, rel=0.05)
 
 
 def test_what_is_no_task_is_not_drawn() -> None:
