@@ -138,7 +138,7 @@ def _window(window_ns: int, who: object, hz: float = HZ, last: Callable[[], obje
         TICKS.stop(ALWAYS)
     else:
         TICKS.start(who, hz)
-    clock, wall, times = time.thread_time_ns, time.perf_counter_ns, [0]
+    clock, wall, times = time.thread_time_ns, time.perf_counter_ns, list[int]()
     begun_ns = clock()
     while clock() - begun_ns < window_ns:
         unit_ns = wall()
@@ -151,7 +151,7 @@ def _window(window_ns: int, who: object, hz: float = HZ, last: Callable[[], obje
         TICKS.start(ALWAYS)
     elif who is not ALWAYS:
         TICKS.stop(who)
-    return WorkWindow(used_ns / (len(times) - 1), percentile(times, 0.99))
+    return WorkWindow(used_ns / len(times), percentile(times, 0.99))
 
 
 async def paired_work_async(pairs: int, windows_ns: int) -> list[list[float]]:
@@ -167,7 +167,7 @@ async def paired_work_async(pairs: int, windows_ns: int) -> list[list[float]]:
 async def _window_async(window_ns: int, on: bool) -> WorkWindow:
     always_on(on)
     await asyncio.sleep(0)
-    clock, wall, times = time.thread_time_ns, time.perf_counter_ns, [0]
+    clock, wall, times = time.thread_time_ns, time.perf_counter_ns, list[int]()
     begun_ns = clock()
     while clock() - begun_ns < window_ns:
         unit_ns = wall()
@@ -176,7 +176,7 @@ async def _window_async(window_ns: int, on: bool) -> WorkWindow:
         times.append(wall() - unit_ns)
     used_ns = clock() - begun_ns
     always_on(True)
-    return WorkWindow(used_ns / (len(times) - 1), percentile(times, 0.99))
+    return WorkWindow(used_ns / len(times), percentile(times, 0.99))
 
 
 def deep(depth: int) -> int:

@@ -110,7 +110,7 @@ def compute(seconds: float, hz: float) -> Found:
         until_ns = read_ns - READ_NS + int(seconds * 1e9)
         while (now_ns := time.thread_time_ns()) < until_ns:
             if now_ns >= read_ns:
-                profile.merge(sampler.flush())
+                profile.merge(sampler.flush()).notes.clear()
                 read_ns += READ_NS
             for work, workflow, turns in KINDS:
                 with labels(**{LABEL: workflow}):

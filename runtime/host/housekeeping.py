@@ -52,7 +52,7 @@ class Housekeeper(threading.Thread):
         self._ending = False
 
     def wake(self) -> None:
-        """Tick again; does nothing while it ticks. Call where `parked` is set."""
+        """Tick again; does nothing while it ticks. Call where `parked` is set, after there is something to do."""
         self.parked = False
         self._poke()
 
@@ -74,6 +74,8 @@ class Housekeeper(threading.Thread):
         quiet = 0
         while not self._ending:
             self.parked = quiet >= QUIET_TICKS
+            if self.parked and self._duty():  # something began before the flag could be seen
+                self.parked, quiet = False, 0
             for fd, _ in poller.poll(None if self.parked else TICK_S * 1000):
                 if fd == self._lifeline:
                     end_own_group()

@@ -138,24 +138,25 @@ class ProcessWorker:
     def _run_chunk(self, chunk: WorkChunk) -> None:
         group, desk = chunk.group, self._desk
         claimed = self._table.claim(chunk.serial, chunk.size)
-        if self._keeper.parked and (len(claimed) > 1 or self._station.pile.waiting):
-            self._keeper.wake()
         started_ns = monotonic_ns()
         self._released_from = 0
+        if isinstance(claimed, range) and not group.runs:
+            self._claimed_until = chunk.serial + chunk.size
+        if self._keeper.parked and (len(claimed) > 1 or self._station.pile.waiting):
+            self._keeper.wake()
         if group.runs:
             ran = len(claimed)
             self._run_batch(group, claimed)
             desk.leave(chunk, chunk.size)
         elif isinstance(claimed, range):
-            self._claimed_until = chunk.serial + chunk.size
             ran = self._run_stretch(group, chunk.start, chunk.start + chunk.size) - chunk.start
             desk.leave(chunk, ran)
         else:
             ran = len(claimed)
             for serial in claimed:
+                self._claimed_until = serial + 1
                 if self._keeper.parked and self._station.pile.waiting:
                     self._keeper.wake()
-                self._claimed_until = serial + 1
                 self._run_stretch(group, serial - group.serial, serial - group.serial + 1)
             desk.leave(chunk, chunk.size)
         self._claimed_until = 0
@@ -343,7 +344,7 @@ class ProcessWorker:
     def _duty(self) -> bool:
         """The housekeeper's tick: behind a long task, send the results and release what is claimed and not started.
 
-        Nothing else can come up while that task runs, so the housekeeper need not tick until it is woken.
+        Nothing else can come up while that task runs, so after `QUIET_TICKS` the housekeeper rests until it is woken.
         """
         station = self._station
         if not self._claimed_until:

@@ -1,9 +1,10 @@
 """See inside: what every process of an engine holds, waits for and computes, always on and without privileges.
 
-Reading order: `model` (what a profile is); `ledger/` (what can leak, and the books of one process); `presence/` (what
-all processes show, and how they are asked); `sampling/` (where time goes in one process, and on whose account);
-`captures/` (one picture of all processes); `leak_check/` and `proof/` (what leaks); `monitor/` (bounds and alarms);
-`formats/`, `convert` and `diff` (profiles as files, and compared); `web/`, `cli/` and `pytest_plugin` (who may see it).
+Reading order: `model` (what a profile is); `turns` (how long we may keep the interpreter); `ledger/` (what can leak,
+and the books of one process); `presence/` (what all processes show, and how they are asked); `sampling/` (where time
+goes in one process, and on whose account); `captures/` (one picture of all processes); `leak_check/` and `proof/`
+(what leaks); `monitor/` (bounds and alarms); `formats/`, `convert` and `diff` (profiles as files, and compared);
+`web/`, `cli/` and `pytest_plugin` (who may see it).
 
 No module here may have the name of a function of the face: when it is imported, it would take that one's place.
 

@@ -263,7 +263,7 @@ def _notes(before: Profile, after: Profile, sets: Sequence[SetRow], by: Sequence
     if after.unit == NANOSECONDS and not (before.duration_ns and after.duration_ns):
         notes.append("it is not known how long was recorded: only shares are compared, as if the load had not changed")
     has = [any(name in by for one in side.samples for name, _ in one.labels) for side in (before, after)]
-    if has[0] != has[1]:
+    if before.samples and after.samples and has[0] != has[1]:
         side = "before" if has[1] else "after"
         notes.append(f"{side} has none of the labels {', '.join(by)}, so it is a label set of its own")
     if before.kind != after.kind:

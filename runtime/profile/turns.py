@@ -5,11 +5,11 @@ by default: an event loop would stand still for as long, again and again. In a b
 millisecond.
 `TURNS.long()` is for the moment before a fork: no other thread is asked to run.
 
-The collector of cycles is off in such a block. It looks at all that is new at once, which are the thousands of objects
-that an answer is made of, and nobody else runs meanwhile; a moment later most of them are gone by themselves. If they
-stay (`TURNS.short(keeps=True)`), all of them would be looked at in one go at the end, 4 ms after a survey of 10,000
-tasks: there it looks at some hundred at a time (`COLLECTS`), and never at all that is old. It begins with what the
-program itself has made lately, so this is for what is rare.
+The collector of cycles is off in such a block, unless what is made in it stays. It looks at all that is new at once,
+which are the thousands of objects that an answer is made of, and nobody else runs meanwhile; a moment later most of
+them are gone by themselves. If they stay (`TURNS.short(keeps=True)`), all of them would be looked at in one go at the
+end, 4 ms after a survey of 10,000 tasks: there it looks at some hundred at a time (`COLLECTS`), and never at all that
+is old. It begins with what the program itself has made lately, so this is for what is rare.
 
 Of several that overlap the longest counts. What was set before is set again when the last one ends, unless somebody
 else has set something else meanwhile.
@@ -31,8 +31,9 @@ from typing import Final, ParamSpec, TypeVar
 
 SHORT_S: Final = 0.0005
 COLLECTS: Final = (500, 5, 10_000)
+"""500 objects are 0.1 ms."""
 LONG_S: Final = 10.0
-_BREATH_NS: Final = 500_000
+_BREATH_NS: Final = int(SHORT_S * 1e9)
 _LET_GO_S: Final = 0.0001
 """Not 0: who lets go for no time has the interpreter back before others have woken up."""
 _HALF_US: Final = 5e-7
@@ -49,6 +50,7 @@ class ThreadTurns:
         self._asked: list[tuple[float, bool]] = []
         self._before = self._ours = 0.0
         self._thresholds: tuple[int, int, int] | None = None
+        self._often = COLLECTS
         self._silenced = False
         self._breath_ns = 0
         os.register_at_fork(after_in_child=self._forked)
@@ -68,7 +70,7 @@ class ThreadTurns:
 
     def breathe(self) -> None:
         """Let go of the interpreter each half millisecond, in a loop that computes for long: for no time, or within
-        short turns for so long that others have woken up.
+        a block of ours for so long that others have woken up.
 
         Who waits for it asks for it when the interval is over; but where threads are more than cores, he comes to that
         only when the scheduler takes the core from who computes, 3 ms later.
@@ -121,8 +123,9 @@ class ThreadTurns:
         if often and self._thresholds is None and gc.get_threshold()[0]:
             self._thresholds = gc.get_threshold()
             gc.set_threshold(*COLLECTS)
+            self._often = gc.get_threshold()  # which may have fewer generations
         elif not often and self._thresholds is not None:
-            if gc.get_threshold() == COLLECTS:
+            if gc.get_threshold() == self._often:
                 gc.set_threshold(*self._thresholds)
             self._thresholds = None
         if off and gc.isenabled():

@@ -71,7 +71,7 @@ def finish(profile: Profile, arguments: Namespace, console: Console, *, interrup
 def check_output(arguments: Namespace) -> None:
     """Refuse a format or a place before anything is recorded. Raises CallerError, EnvironmentFault."""
     if arguments.output == Path("-"):
-        raise CallerError("-o takes a file; standard output has what is said of it, and is /dev/stdout")
+        raise CallerError("-o takes a file, standard output has the summary; a pipe is -o /dev/stdout -f folded")
     if arguments.format:
         known_format(arguments.format)
     elif arguments.output is not None:

@@ -12,7 +12,8 @@ handler's code. It is never worse than "suspect": a cache that fills grows as we
 Safety: it ends early, with a note, when its own books take more than `OWN_BYTES_MAX`. Where the program traces by
     itself, nothing is switched on or off.
 Concurrency: any thread; those who ask at the same time share one tracer.
-Known limits: memory of C libraries that do not take it from Python (`malloc` of their own) has no line; then growth of
+Known limits: what is in cycles and outlived a look is found by the collector's full runs only, and grows until then.
+    Memory of C libraries that do not take it from Python (`malloc` of their own) has no line; then growth of
     the resident set is all that is known. One look at 100,000 blocks holds the interpreter for some 50 ms.
 """
 

@@ -146,7 +146,7 @@ class Investigation:
 
     @TURNS.shortly
     def let_go(self) -> None:
-        """There is no more to be said; what is freed as one takes its time."""
+        """After the last word: free what was seen bit by bit, because all of it at once holds others up."""
         self._forget()
         self._books.forget()
         while self._proved:

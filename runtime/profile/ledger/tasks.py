@@ -9,7 +9,8 @@ so, or when somebody looks. That, and that nobody took its exception (row 4), is
 the labels that it had: the entry of what failed is kept for as long as that may still be said.
 
 Concurrency: the loop's thread. Known limits: tasks of loops that handlers run in threads are seen (`snapshot`) and not
-entered; a handler that sets a task factory of its own has none of its tasks entered.
+entered; a handler that sets a task factory of its own has none of its tasks entered, nor is what is made with
+`asyncio.Task(...)` itself.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class LoopBooks:
         LEDGER.audit(TASK, partial(_sweep_and_count, TASK))
 
     def enters(self) -> bool:
-        """Whether all tasks that the loop makes are entered: unless a handler has set a factory of its own."""
+        """Whether all tasks that the loop's factory makes are entered, for it is ours, and not a handler's own."""
         return self._loop.get_task_factory() is LoopBooks._made
 
     def begin_run(self) -> None:

@@ -11,8 +11,9 @@ The program itself is the user's: no handler in Python is installed there, whate
 the signal, tells the face over their socket (`relayed`), and the thread that reads it, or its event loop, sees to an
 answer.
 
-What is asked: `answers.ANSWERS`, by name. The answer is a file in the folder of the request, put in place whole and as
-often as there is something new; then the slot says that it is done. Who is born meanwhile looks when it begins.
+What is asked: `answers.ANSWERS`, by name. The answer is one file or several in the folder of the request, each put in
+place whole, as often as there is something new; then the slot says that it is done. Who is born meanwhile looks when it
+begins.
 
 States of a request here: new -> SEEN -> DONE or FAILED.
 

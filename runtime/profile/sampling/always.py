@@ -45,7 +45,7 @@ def begin_loop(
     Args:
         loop: It.
         looks: Say what waits there, once a second.
-        enters: Says whether all its tasks are in the books; None: they are not.
+        enters: Says whether all tasks that its factory makes are in the books; None: they are not.
     """
     from runtime.profile.sampling.waits import HERE_WAITS  # lazy: mode "process" does without
 

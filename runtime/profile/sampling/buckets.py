@@ -25,6 +25,8 @@ from typing import Any, Final
 from runtime.profile.sampling.labels import Labels, LabelSets
 
 RING_S: Final = 60
+RING_BUCKETS: Final = 4 * RING_S
+"""Whoever reads each second ends a second's bucket early."""
 BUCKET_NS: Final = 1_000_000_000
 ROWS_MAX: Final = 8_192
 BUCKET_ROWS_MAX: Final = 4_096
@@ -74,7 +76,7 @@ class Buckets:
     def __init__(self) -> None:
         self.label_sets = LabelSets()
         self.open = Bucket(0)
-        self.ring: deque[Bucket] = deque(maxlen=RING_S + 1)
+        self.ring: deque[Bucket] = deque(maxlen=RING_BUCKETS)
         self.rows = self.bytes = 0
         """In the ring."""
         self.gone_ns = 0
@@ -121,8 +123,11 @@ class Buckets:
                         left_ns = 0
             bucket.ended_ns = now_ns
             ring = self.ring
-            while len(ring) == ring.maxlen or (
-                ring and (self.rows + len(bucket.rows) > ROWS_MAX or self.bytes + bucket.bytes > RING_BYTES_MAX)
+            while ring and (
+                len(ring) == RING_BUCKETS
+                or ring[0].ended_ns <= now_ns - (RING_S + 1) * BUCKET_NS
+                or self.rows + len(bucket.rows) > ROWS_MAX
+                or self.bytes + bucket.bytes > RING_BYTES_MAX
             ):
                 oldest = ring.popleft()
                 self.gone_ns = oldest.ended_ns
@@ -146,7 +151,7 @@ class Buckets:
         """Begin anew."""
         self.ring.clear()
         self.open = Bucket(0)
-        self.rows = self.bytes = 0
+        self.rows = self.bytes = self.gone_ns = 0
 
 
 def since(buckets: Iterable[Bucket], since_ns: int) -> list[Bucket]:

@@ -6,8 +6,8 @@ tasks of a worker's loop in the order in which they began, so what is new since 
 numbers are kept here in segments; what has ended is taken out of one segment after the other, each in a turn of the
 loop.
 
-Invariants: a task of the books is in one segment. Of more than a fourth on top of those that live the task has ended
-    only while the segments are being gone through.
+Invariants: a task that was taken in is in one segment. After the segments were gone through there are at most a fourth
+    of what lives, and a fourth of a segment, more numbers than tasks that lived when that began.
 Concurrency: the loop's thread.
 Known limits: a task that another thread enters within the same microsecond may be missed.
 """
@@ -15,17 +15,17 @@ Known limits: a task that another thread enters within the same microsecond may 
 from __future__ import annotations
 
 import weakref
-from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import islice
+from itertools import takewhile
 from typing import Any, Final
 
-from runtime.profile.ledger.books import LEDGER, Ledger, value_of
+from runtime.profile.ledger.books import LEDGER, Ledger
 from runtime.profile.ledger.kinds import TASK
 
 SEGMENT: Final = 1_000
 """To go through so many numbers takes a tenth of a millisecond."""
 _TRIES: Final = 100
+"""To copy what another thread, or a collection, changes meanwhile."""
 _VISITS: Final = 4
 """Numbers that a draw looks at for each task that it wants, at most: right after many have ended, most are of those."""
 _KEY: Final = 2
@@ -43,7 +43,7 @@ class TaskRoster:
     def __init__(self, ledger: Ledger = LEDGER, segment: int = SEGMENT) -> None:
         self._ledger, self._segment = ledger, segment
         self._segments: list[list[int]] = []
-        self._kept = self._created = self._newest = 0
+        self._kept = self._newest = 0
         self._left = 0
         """Segments that are still to be gone through."""
 
@@ -79,20 +79,17 @@ class TaskRoster:
 
     def _take_in(self) -> dict[int, tuple[Any, ...]]:
         """Take in what is new; returns what lives."""
-        book = self._ledger.book(TASK)
-        live, created = book.live, value_of(book.created)
+        live = self._ledger.book(TASK).live
         for _ in range(_TRIES):
             try:
-                fresh = list(islice(reversed(live), max(created - self._created, 0)))
+                fresh = list(takewhile(self._newest.__lt__, reversed(live)))
                 break
             except RuntimeError:  # a collection changed it meanwhile
                 continue
         else:
             return live
-        self._created = created
-        fresh.reverse()
-        del fresh[: bisect_right(fresh, self._newest)]
         if fresh:
+            fresh.reverse()
             self._newest, self._kept = fresh[-1], self._kept + len(fresh)
             for at in range(0, len(fresh), self._segment):
                 self._append(fresh[at : at + self._segment])
@@ -101,7 +98,7 @@ class TaskRoster:
     def _append(self, tokens: list[int]) -> None:
         last = self._segments[-1] if self._segments else None
         if last is not None and len(last) + len(tokens) <= self._segment:
-            last += tokens
+            self._segments[-1] = last + tokens  # a new list: a draw that is under way goes through the old one
         elif tokens:
             self._segments.append(tokens)
 

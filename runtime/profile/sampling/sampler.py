@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 FLUSH_S: Final = 1.0
 PARTS: Final = 16
+"""Of a long capture: each is put again after so many seconds, and has a sixteenth of it."""
 MAIN_S: Final = 2.0
 """For the main thread to come to its next bytecode."""
 
@@ -102,7 +103,7 @@ class CpuSampler:
         return found
 
     def stop(self) -> Profile:
-        """End. Returns what `flush` does; again is harmless."""
+        """End. Returns what was not flushed before; again is harmless."""
         if self._on:
             self._on = False
             if not on_main_thread(lambda: TICKS.stop(self)):
@@ -161,7 +162,7 @@ class AwaitSampler:
         return found
 
     def stop(self) -> Profile:
-        """End. Returns what `flush` does."""
+        """End. Returns what was not flushed before."""
         self._waits.stop()
         return self.flush()
 
@@ -287,8 +288,9 @@ class Parts:
         self._count = 0
 
     def put(self, found: Profile) -> None:
-        """Put what is new. Raises OSError."""
-        found.notes.clear()  # those of the end count
+        """Put what is new; what must be known goes where the last words will stand. Raises OSError."""
+        self._request.put(found.without_samples().json_pieces())
+        found.notes.clear()
         at = self._count % PARTS
         self._count += 1
         if at == len(self._parts):

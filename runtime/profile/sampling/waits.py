@@ -10,9 +10,10 @@ A process without a loop is looked at by a thread: the main thread's weight is t
 still. There labels are those that its worker told `ThreadLabels`.
 
 Concurrency: a look at tasks runs in their loop's thread; `start`, `stop` and `take` in any.
-Known limits: a task that began after the look before counts as if it had waited since. Where tasks are not entered in
-    the books (the engine's loop, a factory of a handler's own) asyncio's sets of them are copied, which are private:
-    where they are missing, `asyncio.all_tasks` is asked, which takes 0.4 us a task.
+Known limits: a task that began after the look before counts as if it had waited since. Tasks are drawn from the books
+    where there are more than `COPIED_MAX` and the books know nine in ten of them: the others (made with `asyncio.Task`
+    and not by the loop's factory, or done and kept) are not seen then. Elsewhere asyncio's sets of tasks are copied,
+    which are private: where they are missing, `asyncio.all_tasks` is asked, which takes 0.4 us a task.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from runtime.profile.ledger.books import LEDGER
+from runtime.profile.ledger.kinds import TASK
 from runtime.profile.ledger.pins import PINS, Pinned
 from runtime.profile.sampling.buckets import Bucket, Buckets
 from runtime.profile.sampling.labels import LABELS, MAIN, THREADS, expand
@@ -45,6 +48,9 @@ ALWAYS_TASKS: Final = 128
 """A task costs 6 to 13 us, so that once a second this is 0.1 % of a core; a minute has 7,680 of them."""
 SLICE: Final = 16
 SLICE_NS: Final = 200_000
+"""Where idle pages are far away, 16 tasks took 1 ms."""
+COPIED_MAX: Final = 1_000
+"""To copy so many takes 0.1 to 0.3 ms."""
 _UNKNOWN: Final = object()
 RUNNABLE: Final = "<ready>"
 """Innermost frame of a task that waits for nothing but its turn."""
@@ -187,12 +193,12 @@ class WaitLooks:
             if not left or time.monotonic_ns() > until_ns:
                 yield
                 until_ns, left = time.monotonic_ns() + SLICE_NS, SLICE
-        while HERE_WAITS.roster.tidy():
+        while self.loop is HERE_WAITS.loop and HERE_WAITS.roster.tidy():
             yield
 
     def _draw(self, part: float) -> tuple[Iterable[Any], float]:
         """Some tasks, and for how many of all each stands."""
-        if HERE_WAITS.entered(self.loop):
+        if HERE_WAITS.entered(self.loop) and _are_many():
             return HERE_WAITS.roster.draw(self._most, part)
         tasks = _tasks(self.loop)
         every = max(len(tasks) / self._most, 1.0)
@@ -253,14 +259,14 @@ class HereWaits:
     def begin(
         self, loop: asyncio.AbstractEventLoop, *, always: bool = True, enters: Callable[[], bool] | None = None
     ) -> None:
-        """This process works in that loop; `enters`: whether all tasks of it are in the books."""
+        """This process works in that loop; `enters`: whether all tasks that its factory makes are in the books."""
         self.loop, self._enters = loop, enters
         if always:
             self.always = WaitLooks(loop, ALWAYS_HZ, ALWAYS_TASKS)
             self.always.start()
 
     def entered(self, loop: asyncio.AbstractEventLoop | None) -> bool:
-        """Whether the books have all tasks of this loop."""
+        """Whether the books have what this loop's factory makes."""
         return loop is self.loop and self._enters is not None and self._enters()
 
     def ring(self) -> list[Bucket]:
@@ -277,11 +283,24 @@ def _cpu_ns() -> int:
 def _tasks(loop: Any) -> list[Any]:
     """All tasks, as weak references where they are kept so; done ones and those of other loops may be among them."""
     asyncio = sys.modules["asyncio"]
+    kept = _set_of_tasks()
+    return list(asyncio.all_tasks(loop)) if kept is None else [*kept, *getattr(asyncio.tasks, "_eager_tasks", ())]
+
+
+def _are_many() -> bool:
+    """Whether there are many tasks, and the books know nearly all of them."""
+    kept = _set_of_tasks()
+    return kept is not None and COPIED_MAX < len(kept) <= len(LEDGER.book(TASK).live) / 0.9
+
+
+def _set_of_tasks() -> set[Any] | None:
+    """Asyncio's own, of weak references."""
+    asyncio = sys.modules["asyncio"]
     for name in ("_scheduled_tasks", "_all_tasks"):  # of 3.12 and 3.13; of 3.11
-        kept = getattr(getattr(asyncio.tasks, name, None), "data", None)
+        kept: set[Any] | None = getattr(getattr(asyncio.tasks, name, None), "data", None)
         if kept is not None:
-            return [*kept, *getattr(asyncio.tasks, "_eager_tasks", ())]
-    return list(asyncio.all_tasks(loop))
+            return kept
+    return None
 
 
 # global: of this process, as its loop is

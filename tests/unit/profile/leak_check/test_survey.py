@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -103,6 +104,27 @@ def test_a_backlog_burst_is_no_leak() -> None:
                 inquiry.look(begun_ns + second * S)
         (found,) = inquiry.findings()
         assert (found.grade, found.proof) == ("suspect", "it grows, there are many, the oldest is old")
+
+
+def test_what_was_seen_is_let_go_when_all_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit by bit: what an inquiry of 10,000 tasks keeps took 5 to 12 ms to be freed in one go."""
+    made: list[Investigation] = []
+
+    class Kept(Investigation):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            made.append(self)
+
+    monkeypatch.setattr(survey, "Investigation", Kept)
+    with garden("asyncio"):
+        token = LEDGER.track("lock", "held")
+        request = SimpleNamespace(options={}, process=None, threads=False)
+        assert survey.answer(cast(Any, request))
+        LEDGER.release(token)
+    (inquiry,) = made
+    assert inquiry._groups, "it has seen something"
+    assert not any(group.now for group in inquiry._groups.values())
+    assert not (inquiry._proved or inquiry._books._waits or inquiry._books._tasks)
 
 
 def test_a_lost_release_makes_the_books_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

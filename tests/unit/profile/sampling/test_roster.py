@@ -118,3 +118,21 @@ def test_what_is_no_task_is_not_drawn() -> None:
     things.begin(3)
     things.ledger.track(TASK, "a name")
     assert len(things.drawn(128)[0]) == 3
+
+
+def test_who_tidies_meanwhile_makes_no_draw_see_a_task_twice() -> None:
+    """Two look at one loop: what is always on, and a capture."""
+    for ended in range(10, 95, 5):
+        things = Things()
+        things.begin(6 * SEGMENT)
+        things.drawn(8)
+        for token in [token for at, token in enumerate(list(things.living)) if at % 100 < ended]:
+            things.ledger.release(token)
+            del things.living[token]
+        draw, _ = things.roster.draw(SEGMENT, 0.5)
+        found = [next(draw) for _ in range(10)]
+        while things.roster.tidy():
+            pass
+        found += draw
+        seen = [id(ref) for ref in found if ref is not None]
+        assert len(seen) == len(set(seen)), ended

@@ -145,7 +145,7 @@ def test_what_is_put_second_by_second_is_whole_and_hardly_grows() -> None:
     kept: dict[int, bytes] = {}
 
     class Asked:
-        def put(self, content: list[bytes], part: int) -> None:
+        def put(self, content: list[bytes], part: int = 0) -> None:
             kept[part] = b"".join(content)
 
     parts = Parts(cast(Any, Asked()))
@@ -158,6 +158,7 @@ def test_what_is_put_second_by_second_is_whole_and_hardly_grows() -> None:
         parts.put(found)
         whole = Profile().merge(*map(Profile.from_json, kept.values()))
         assert whole.total().value == 11 * (second + 1)
+    assert Profile.from_json(kept.pop(0)).notes == ["of this second"], "whoever is killed has said that much"
     assert len(kept) == PARTS
     assert max(len(Profile.from_json(content)) for content in kept.values()) == 1 + 4
-    assert not whole.notes, "those of the end count"
+    assert whole.notes == ["of this second"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 
 import pytest
 
@@ -99,3 +100,61 @@ def test_tasks_of_the_books_are_drawn_without_a_copy_of_all(
         ORIGINS.remove()
 
     run(whole, loop)
+
+
+@pytest.mark.parametrize("count", [20, 2_000])
+def test_tasks_that_no_factory_made_are_seen(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`asyncio.Task(...)`, as some libraries make eager ones: the books do not know them."""
+    monkeypatch.setattr(waits, "HERE_WAITS", waits.HereWaits())
+
+    async def factory(event: asyncio.Event) -> None:
+        await event.wait()
+
+    async def direct(event: asyncio.Event) -> None:
+        await event.wait()
+
+    async def whole() -> None:
+        running = asyncio.get_running_loop()
+        books = LoopBooks(running)
+        books.install()
+        waits.HERE_WAITS.begin(running, always=False, enters=books.enters)
+        event = asyncio.Event()
+        tasks = [asyncio.create_task(factory(event)) for _ in range(count)]
+        tasks += [asyncio.Task(direct(event), loop=running) for _ in range(count)]
+        await asyncio.sleep(0)
+        looks = WaitLooks(running, 10.0)
+        looks._last_ns = time.monotonic_ns() - 1_000_000_000
+        looks._look()
+        for _ in range(TASKS_MAX):  # the slices
+            await asyncio.sleep(0)
+        seconds = Counter[str]()
+        for bucket in looks.take():
+            for row in bucket.rows.values():
+                seconds[next(code.co_name for code in reversed(row.places) if not isinstance(code, str))] += row.ns
+        assert seconds["direct"] / 1e9 == pytest.approx(count, rel=0.25)
+        assert seconds["factory"] / 1e9 == pytest.approx(count, rel=0.25)
+        event.set()
+        await asyncio.gather(*tasks)
+        ORIGINS.remove()
+
+    run(whole, "asyncio")
+
+
+def test_a_slice_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each task may take long, where memory is far away."""
+    monkeypatch.setattr(waits, "SLICE_NS", -1)
+
+    async def whole() -> None:
+        tasks = [asyncio.create_task(asyncio.Event().wait()) for _ in range(5)]
+        await asyncio.sleep(0)
+        looks = WaitLooks(asyncio.get_running_loop(), 10.0)
+        looks._look()
+        (look,) = looks._under_way
+        for seen in range(1, 6):
+            next(look)
+            assert sum(row.seen for row in looks.buckets.open.rows.values()) <= seen + 1
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(whole())
