@@ -124,7 +124,7 @@ def test_what_was_seen_is_let_go_when_all_is_said(monkeypatch: pytest.MonkeyPatc
     (inquiry,) = made
     assert inquiry._groups, "it has seen something"
     assert not any(group.now for group in inquiry._groups.values())
-    assert not (inquiry._proved or inquiry._books._waits or inquiry._books._tasks)
+    assert not any((inquiry._proved, inquiry._books._waits, inquiry._books._tasks))
 
 
 def test_a_lost_release_makes_the_books_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
