@@ -42,12 +42,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class _Turn:
+    """A block that goes on: equal to itself only."""
+
+    def __init__(self, seconds: float, keeps: bool) -> None:
+        self.seconds, self.keeps = seconds, keeps
+
+
 class ThreadTurns:
     """See the module."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: list[tuple[float, bool]] = []
+        self._asked: list[_Turn] = []
         self._before = self._ours = 0.0
         self._thresholds: tuple[int, int, int] | None = None
         self._often = COLLECTS
@@ -75,9 +82,9 @@ class ThreadTurns:
         Who waits for it asks for it when the interval is over; but where threads are more than cores, he comes to that
         only when the scheduler takes the core from who computes, 3 ms later.
         """
-        if (now_ns := time.monotonic_ns()) >= self._breath_ns:
-            self._breath_ns = now_ns + _BREATH_NS
+        if time.monotonic_ns() >= self._breath_ns:
             time.sleep(_LET_GO_S if self._asked else 0)
+            self._breath_ns = time.monotonic_ns() + _BREATH_NS  # from when it is ours again, or it is hardly ever
 
     def shortly(self, fn: Callable[P, T]) -> Callable[P, T]:
         """Decorator: run this in short turns; what it makes may stay."""
@@ -91,17 +98,19 @@ class ThreadTurns:
 
     @contextmanager
     def _of(self, seconds: float, keeps: bool) -> Iterator[None]:
-        with self._lock:
-            if not self._asked:
-                self._before = sys.getswitchinterval()
-            self._asked.append((seconds, keeps))
-            self._set()
+        turn = _Turn(seconds, keeps)
         try:
+            with self._lock:
+                if not self._asked:
+                    self._before = sys.getswitchinterval()
+                self._asked.append(turn)
+                self._set()
             yield
         finally:
             with self._lock:
-                self._asked.remove((seconds, keeps))
-                self._leave()
+                if turn in self._asked:
+                    self._asked.remove(turn)
+                    self._leave()
 
     def _leave(self) -> None:
         if self._asked:
@@ -112,8 +121,8 @@ class ThreadTurns:
             sys.setswitchinterval(self._before + _HALF_US)
 
     def _set(self) -> None:
-        longest = max(seconds for seconds, _ in self._asked)
-        often = longest <= SHORT_S and any(keeps for _, keeps in self._asked)
+        longest = max(turn.seconds for turn in self._asked)
+        often = longest <= SHORT_S and any(turn.keeps for turn in self._asked)
         self._collect(often=often, off=not often)
         sys.setswitchinterval((longest if longest > SHORT_S else min(longest, self._before)) + _HALF_US)
         self._ours = sys.getswitchinterval()

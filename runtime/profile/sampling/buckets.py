@@ -113,7 +113,8 @@ class Buckets:
 
     def close(self, now_ns: int) -> None:
         """Put the bucket into the ring, and begin another: first, because a tick may come in the middle of this."""
-        bucket, self.open = self.open, Bucket(now_ns)
+        fresh = Bucket(now_ns)
+        bucket, self.open = self.open, fresh  # no call in between, so no other thread has the same one
         if bucket.rows:
             if bucket.ticks:
                 each_ns, left_ns = divmod(bucket.even_ns, bucket.ticks)

@@ -14,6 +14,7 @@ Known limits: a task that another thread enters within the same microsecond may 
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Iterator
 from itertools import takewhile
@@ -47,21 +48,21 @@ class TaskRoster:
         self._left = 0
         """Segments that are still to be gone through."""
 
-    def draw(self, most: int, part: float) -> tuple[Iterator[weakref.ref[Any] | None], float]:
+    def draw(self, most: int, seed: int) -> tuple[Iterator[weakref.ref[Any] | None], float]:
         """Some tasks, to be fetched a few in a turn: each costs some misses of caches, and where pages are idle, more.
 
         Args:
             most: About so many, where there are more.
-            part: From 0 to 1, by chance: where in its part of the roster each is.
+            seed: By chance: which.
 
         Returns:
-            They, with None for what has ended; and for how many of all tasks each stands.
+            They, the newest first, because those end first; None for what has ended. And of how many each is one.
         """
         live = self._take_in()
         few = len(live) <= 2 * most
         segments, kept = ([list(live)], len(live)) if few else (list(self._segments), self._kept)
         every = max(len(live) / most, kept / (_VISITS * most), 1.0)
-        return _every(segments, every, part, live), every
+        return _picked(segments, strata(kept, every, seed), live), every
 
     def tidy(self) -> bool:
         """Go through one segment, if there is need; returns whether there is another to go through."""
@@ -103,14 +104,29 @@ class TaskRoster:
             self._segments.append(tokens)
 
 
-def _every(
-    segments: list[list[int]], every: float, part: float, live: dict[int, tuple[Any, ...]]
+def strata(total: int, every: float, seed: int) -> Iterator[int]:
+    """One of each `every` positions below `total`, at random within them: what comes at regular places is seen like
+    anything else (stratified sampling)."""
+    last = -1
+    for number in range(math.ceil(total / every)):
+        seed = (seed * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
+        at = max(int((number + (seed >> 11) / 9007199254740992.0) * every), last + 1)
+        if at >= total:
+            return
+        yield at
+        last = at
+
+
+def _picked(
+    segments: list[list[int]], places: Iterator[int], live: dict[int, tuple[Any, ...]]
 ) -> Iterator[weakref.ref[Any] | None]:
-    """Each so-and-so-many-th."""
-    at = part * every
-    for segment in segments:
-        while at < len(segment):
-            entry = live.get(segment[int(at)])
-            yield entry[_KEY] if entry is not None and isinstance(entry[_KEY], weakref.ref) else None
-            at += every
-        at -= len(segment)
+    """Those at these places, from the end of the last segment on."""
+    passed, left = 0, len(segments) - 1
+    for at in places:
+        while left >= 0 and at - passed >= len(segments[left]):
+            passed += len(segments[left])
+            left -= 1
+        if left < 0:
+            return
+        entry = live.get(segments[left][passed - at - 1])
+        yield entry[_KEY] if entry is not None and isinstance(entry[_KEY], weakref.ref) else None

@@ -158,3 +158,33 @@ def test_who_computes_for_long_lets_go_now_and_then(monkeypatch: pytest.MonkeyPa
             turns.breathe()
     assert len(slept) in (3, 4)
     assert min(slept) > 0, "for so long that others have woken up"
+
+
+def test_who_waits_long_for_his_turn_computes_before_he_lets_go_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a thread that computes, each time takes a millisecond until the interpreter is ours again."""
+    turns, now, slept = ThreadTurns(), [1], list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += 5_000_000
+
+    monkeypatch.setattr(turns_module.time, "sleep", sleep)
+    monkeypatch.setattr(turns_module.time, "monotonic_ns", lambda: now[0])
+    for _ in range(100):
+        now[0] += 100_000
+        turns.breathe()
+    assert len(slept) == 20, "half a millisecond of computing for each"
+
+
+def test_who_is_interrupted_at_the_door_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, before = ThreadTurns(), sys.getswitchinterval()
+
+    def interrupted(*, often: bool, off: bool) -> None:
+        if off:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(turns, "_collect", interrupted)
+    with pytest.raises(KeyboardInterrupt), turns.short():
+        pass
+    assert not turns._asked
+    assert sys.getswitchinterval() == pytest.approx(before)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runtime.profile.ledger.books import Ledger
 from runtime.profile.ledger.kinds import TASK
-from runtime.profile.sampling.roster import TaskRoster
+from runtime.profile.sampling.roster import TaskRoster, strata
 
 SEGMENT: Final = 50
 
@@ -41,9 +41,9 @@ class Things:
             self.ledger.release(token)
             del self.living[token]
 
-    def drawn(self, most: int, part: float = 0.5) -> tuple[list[Thing], float]:
+    def drawn(self, most: int, seed: int = 5) -> tuple[list[Thing], float]:
         """As `draw`, after which it is tidied."""
-        found, each = self.roster.draw(most, part)
+        found, each = self.roster.draw(most, seed)
         refs = [ref for ref in found if ref is not None]
         things = [thing for ref in refs if (thing := ref()) is not None]
         assert len(things) == len(refs)
@@ -90,7 +90,7 @@ def test_all_have_the_same_chance() -> None:
     drawn: Counter[int] = Counter()
     rounds = 400
     for at in range(rounds):
-        drawn.update(map(id, things.drawn(20, at / rounds)[0]))
+        drawn.update(map(id, things.drawn(20, at)[0]))
     expected = sum(drawn.values()) / len(things.living)
     assert len(drawn) == len(things.living)
     assert max(drawn.values()) < 3 * expected
@@ -106,7 +106,7 @@ def test_a_crowd_that_ended_hides_nobody() -> None:
     parts = 200
     sums, most = list[float](), 64
     for at in range(parts):
-        drawn, each = things.roster.draw(most // 4, at / parts)
+        drawn, each = things.roster.draw(most // 4, at)
         visited = list(drawn)
         assert len(visited) <= most + 1, "so that it does not take long"
         sums.append(each * sum(ref is not None for ref in visited))
@@ -129,10 +129,40 @@ def test_who_tidies_meanwhile_makes_no_draw_see_a_task_twice() -> None:
         for token in [token for at, token in enumerate(list(things.living)) if at % 100 < ended]:
             things.ledger.release(token)
             del things.living[token]
-        draw, _ = things.roster.draw(SEGMENT, 0.5)
+        draw, _ = things.roster.draw(SEGMENT, ended)
         found = [next(draw) for _ in range(10)]
         while things.roster.tidy():
             pass
         found += draw
         seen = [id(ref) for ref in found if ref is not None]
         assert len(seen) == len(set(seen)), ended
+
+
+def test_what_comes_at_regular_places_is_drawn_like_anything_else() -> None:
+    """Two kinds in turns, and a stride of two: each draw would be of one of them."""
+    things = Things()
+    things.begin(4 * SEGMENT)
+    odd = {id(thing) for at, thing in enumerate(things.living.values()) if at % 2}
+    for seed in range(20):
+        found, _ = things.drawn(2 * SEGMENT, seed)
+        assert 0.25 < sum(id(thing) in odd for thing in found) / len(found) < 0.75
+
+
+def test_the_newest_come_first() -> None:
+    """They end first, and a look takes some turns of the loop."""
+    things = Things()
+    things.begin(5 * SEGMENT)
+    order = {id(thing): at for at, thing in enumerate(things.living.values())}
+    places = [order[id(thing)] for thing in things.drawn(20)[0]]
+    assert len(places) == 20
+    assert places == sorted(places, reverse=True)
+
+
+@given(st.integers(0, 500), st.floats(1.0, 60.0), st.integers(0, 2**64 - 1))
+def test_one_of_each_stratum(total: int, every: float, seed: int) -> None:
+    found = list(strata(total, every, seed))
+    assert found == sorted(set(found))
+    assert all(0 <= at < total for at in found)
+    assert total / every - 1 - 1e-9 <= len(found) <= total / every + 1
+    if every == 1.0:
+        assert found == list(range(total))
