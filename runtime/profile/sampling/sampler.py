@@ -289,7 +289,7 @@ class Parts:
 
     def put(self, found: Profile) -> None:
         """Put what is new; what must be known goes where the last words will stand. Raises OSError."""
-        self._request.put(found.without_samples().json_pieces())
+        said = found.without_samples()
         found.notes.clear()
         at = self._count % PARTS
         self._count += 1
@@ -298,3 +298,4 @@ class Parts:
         else:
             self._parts[at].merge(found)
         self._request.put(self._parts[at].json_pieces(), at + 1)
+        self._request.put(said.json_pieces())
