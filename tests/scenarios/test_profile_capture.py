@@ -64,7 +64,7 @@ def test_one_picture_has_all_processes_who_was_born_and_who_was_killed(state_dir
 
     def put_by(pid: int, times: int = 1) -> bool:
         """Whether it has put something so often, which is looked at meanwhile."""
-        parts = [one.read_bytes() for one in state_dir.glob(f"profile/ask-*/{pid}-*.[0-9]*")]
+        parts = [one.read_bytes() for one in state_dir.glob(f"profile/ask-*/{pid}-*") if one.suffix[1:].isdecimal()]
         content = Profile().merge(*(Profile.from_json(part.partition(b"\n")[2]) for part in parts))
         if content.samples:
             seen = puts[pid].times if pid in puts else set()
