@@ -33,7 +33,7 @@ def test_descriptors_and_blocks_are_counted() -> None:
 
 
 def threads_that_stay() -> int:
-    """How many there are, without those that the kernel still ends though they are joined: Python does not wait for it."""
+    """How many there are, without those that are joined and that the kernel still ends: Python does not wait for it."""
     known = {thread.native_id for thread in threading.enumerate()}
 
     def gone() -> bool:
