@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 
 import orjson
 
-from actors.protocol.errors import CheckpointUnusable, LogCorrupt, StateFolderError
+from actors.protocol.errors import CheckpointUnusable, LogCorrupt, LogOvertaken
 from actors.protocol.records import LSN_FIRST, RecordType
 from actors.replay import Replay
 from actors.saved import load
@@ -102,7 +102,7 @@ def until_whole(folder: StateFolder, read: Callable[[], T | None]) -> T:
         read: Reads it from the beginning; None: the log was cut meanwhile.
 
     Raises:
-        StateFolderError: The engine is always faster. Whatever `read` raises, where that is no trace of an engine.
+        LogOvertaken: The engine is always faster. Whatever `read` raises, where that is no trace of an engine.
     """
     was_owned = folder.owner_pid() is not None
     for tries in range(1, LIVE_TRIES_MAX + 1):
@@ -114,7 +114,7 @@ def until_whole(folder: StateFolder, read: Callable[[], T | None]) -> T:
             if tries == LIVE_TRIES_MAX or not (owned or was_owned):
                 raise
             was_owned = owned
-    raise StateFolderError(f"{folder.path}: its engine cuts the log faster than it can be read; ask again")
+    raise LogOvertaken(f"{folder.path}: its engine cuts the log faster than it can be read")
 
 
 def begin_if_cut(folder: StateFolder, replay: Replay, files: Files, upto_lsn: int | None = None) -> int:

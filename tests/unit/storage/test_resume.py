@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from actors.protocol.errors import CheckpointUnusable, LogCorrupt, StateFolderError
+from actors.protocol.errors import CheckpointUnusable, LogCorrupt, LogOvertaken
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from runtime.storage.checkpoint import CHECKPOINT_NAME
@@ -216,7 +216,7 @@ def test_who_was_overtaken_reads_again(folder: StateFolder, error: Exception | N
 
 
 def test_who_is_always_overtaken_tells_of_no_state_with_a_hole(folder: StateFolder) -> None:
-    with pytest.raises(StateFolderError, match="faster than it can be read"):
+    with pytest.raises(LogOvertaken, match="faster than it can be read"):
         until_whole(folder, Overtaken(LIVE_TRIES_MAX))
     with pytest.raises(LogCorrupt, match="starts again"):
         until_whole(folder, Overtaken(LIVE_TRIES_MAX, LogCorrupt("starts again", "00000002.seg", 0)))
