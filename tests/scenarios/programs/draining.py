@@ -1,4 +1,4 @@
-"""A host program with one worker that holds tasks ahead, and that drains on SIGTERM.
+"""A host program with one worker that holds tasks ahead, and that drains on SIGTERM or Ctrl-C.
 
 Arguments: state folder, file of runs, gate, number of tasks, more than one. Says `held` when the first task runs and
 others are leased behind it.
@@ -26,7 +26,7 @@ def main() -> None:
             print("held", flush=True)
             for handle in handles:
                 handle.result()
-        except SystemExit:
+        except (SystemExit, KeyboardInterrupt):
             print("draining", flush=True)
             raise
 
