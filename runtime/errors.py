@@ -33,7 +33,6 @@ from actors.protocol.errors import (
     KeyConflict,
     LogCorrupt,
     LogFailed,
-    LogOvertaken,
     MainspringError,
     MissingNode,
     NestedRuntime,
@@ -67,6 +66,7 @@ from actors.protocol.event_errors import (
     BridgeUnavailable,
     CursorBeyondEnd,
     CursorTooOld,
+    LogOvertaken,
     SubscriberTooSlow,
     SubscriptionInUse,
 )

@@ -305,14 +305,6 @@ class OtherShards(StateFolderError):
     hint = "leave log_shards= out to open it as it is; python -m runtime reshard STATE N changes it, offline"
 
 
-class LogOvertaken(StateFolderError):
-    """The engine of the folder cuts its log faster than a reader beside it can read it."""
-
-    code = "MS222"
-    hint = "ask again; a larger checkpoint_bytes= cuts the log less often"
-    retryable = True
-
-
 class NewerFormat(StateFolderError):
     """The folder was written by a newer version of Mainspring."""
 

@@ -1,8 +1,9 @@
-"""Errors that who reads events can meet; of the family of `actors.protocol.errors`, which describes all of them."""
+"""Errors that who reads events, or a log beside its engine, can meet; of the family of `actors.protocol.errors`, which
+describes all of them."""
 
 from __future__ import annotations
 
-from actors.protocol.errors import CallerError, EnvironmentFault
+from actors.protocol.errors import CallerError, EnvironmentFault, StateFolderError
 
 
 class CursorBeyondEnd(CallerError):
@@ -54,3 +55,11 @@ class BridgeUnavailable(EnvironmentFault):
     code = "MS220"
     retryable = True
     hint = "check the address, the server and what it allows; everything that was not published is still in the log"
+
+
+class LogOvertaken(StateFolderError):
+    """The engine of the folder cuts its log faster than a reader beside it can read it."""
+
+    code = "MS222"
+    hint = "ask again; a larger checkpoint_bytes= cuts the log less often"
+    retryable = True

@@ -23,7 +23,8 @@ from typing import Final, TypeVar
 
 import orjson
 
-from actors.protocol.errors import CheckpointUnusable, LogCorrupt, LogOvertaken
+from actors.protocol.errors import CheckpointUnusable, LogCorrupt
+from actors.protocol.event_errors import LogOvertaken
 from actors.protocol.records import LSN_FIRST, RecordType
 from actors.replay import Replay
 from actors.saved import load

@@ -9,7 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from actors.protocol.errors import CheckpointUnusable, LogCorrupt, LogOvertaken
+from actors.protocol.errors import CheckpointUnusable, LogCorrupt
+from actors.protocol.event_errors import LogOvertaken
 from actors.protocol.records import Record, RecordType
 from actors.replay import Replay
 from runtime.storage.checkpoint import CHECKPOINT_NAME
