@@ -16,6 +16,25 @@ from runtime.profile.sampling.waits import TASKS_MAX, WaitLooks
 from tests.unit.profile.loops import run
 
 
+async def looked_for_a_second(loop: asyncio.AbstractEventLoop) -> WaitLooks:
+    """One look at this loop, which stands for a second, with all its slices."""
+    looks = WaitLooks(loop, 10.0)
+    looks._last_ns = time.monotonic_ns() - 1_000_000_000
+    looks._look()
+    for _ in range(TASKS_MAX):  # the slices
+        await asyncio.sleep(0)
+    return looks
+
+
+def loop_with_books() -> asyncio.AbstractEventLoop:
+    """The running loop, whose tasks are entered from now on, as in a worker."""
+    running = asyncio.get_running_loop()
+    books = LoopBooks(running)
+    books.install()
+    waits.HERE_WAITS.begin(running, always=False, enters=books.enters)
+    return running
+
+
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 @pytest.mark.parametrize("count", [0, 1, 50, TASKS_MAX, 3 * TASKS_MAX + 7])
 def test_the_sum_is_time_times_tasks(count: int, loop: str) -> None:
@@ -27,11 +46,7 @@ def test_the_sum_is_time_times_tasks(count: int, loop: str) -> None:
         event = asyncio.Event()
         tasks = [asyncio.create_task(part(event)) for _ in range(count)]
         await asyncio.sleep(0)
-        looks = WaitLooks(asyncio.get_running_loop(), 10.0)
-        looks._last_ns = time.monotonic_ns() - 1_000_000_000
-        looks._look()
-        for _ in range(TASKS_MAX):  # the slices
-            await asyncio.sleep(0)
+        looks = await looked_for_a_second(asyncio.get_running_loop())
         rows = [row for bucket in looks.take() for row in bucket.rows.values() if row.labels]
         assert {row.labels for row in rows} <= {(("customer", "acme"),)}
         assert sum(row.seen for row in rows) <= TASKS_MAX + 1
@@ -76,20 +91,13 @@ def test_tasks_of_the_books_are_drawn_without_a_copy_of_all(
     monkeypatch.setattr(waits, "_tasks", lambda loop: copied.append(1) or list(asyncio.all_tasks(loop)))
 
     async def whole() -> None:
-        running = asyncio.get_running_loop()
-        books = LoopBooks(running)
-        books.install()
-        waits.HERE_WAITS.begin(running, always=False, enters=books.enters)
+        running = loop_with_books()
         if own_factory:
             running.set_task_factory(lambda loop, coro, **more: asyncio.Task(coro, loop=loop, **more))
         event = asyncio.Event()
         tasks = [asyncio.create_task(event.wait()) for _ in range(count)]
         await asyncio.sleep(0)
-        looks = WaitLooks(running, 10.0)
-        looks._last_ns = time.monotonic_ns() - 1_000_000_000
-        looks._look()
-        for _ in range(TASKS_MAX):  # the slices
-            await asyncio.sleep(0)
+        looks = await looked_for_a_second(running)
         rows = [row for bucket in looks.take() for row in bucket.rows.values()]
         assert bool(copied) is own_factory
         assert TASKS_MAX / 2 < sum(row.seen for row in rows) <= TASKS_MAX + 1
@@ -114,19 +122,12 @@ def test_tasks_that_no_factory_made_are_seen(count: int, monkeypatch: pytest.Mon
         await event.wait()
 
     async def whole() -> None:
-        running = asyncio.get_running_loop()
-        books = LoopBooks(running)
-        books.install()
-        waits.HERE_WAITS.begin(running, always=False, enters=books.enters)
+        running = loop_with_books()
         event = asyncio.Event()
         tasks = [asyncio.create_task(factory(event)) for _ in range(count)]
         tasks += [asyncio.Task(direct(event), loop=running) for _ in range(count)]
         await asyncio.sleep(0)
-        looks = WaitLooks(running, 10.0)
-        looks._last_ns = time.monotonic_ns() - 1_000_000_000
-        looks._look()
-        for _ in range(TASKS_MAX):  # the slices
-            await asyncio.sleep(0)
+        looks = await looked_for_a_second(running)
         seconds = Counter[str]()
         for bucket in looks.take():
             for row in bucket.rows.values():
