@@ -18,8 +18,9 @@ from runtime.bench.paired import abba
 from runtime.profile.ledger.books import Ledger
 from runtime.profile.sampling.always import ALWAYS
 from runtime.profile.sampling.always_on import always_on
+from runtime.profile.sampling.pace import HZ
 from runtime.profile.sampling.sampler import CpuSampler
-from runtime.profile.sampling.ticks import HZ, TICKS
+from runtime.profile.sampling.ticks import TICKS
 
 DEPTH: Final = 20
 NOTED_NS: Final = 1_000_000

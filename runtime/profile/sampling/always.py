@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.presence.naming import NODE, F, renamed
 from runtime.profile.sampling.labels import LABELS, expand
-from runtime.profile.sampling.ticks import HZ, TICKS
+from runtime.profile.sampling.pace import HZ
+from runtime.profile.sampling.ticks import TICKS
 
 if TYPE_CHECKING:
     import asyncio

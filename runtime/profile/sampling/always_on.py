@@ -9,9 +9,10 @@ import orjson
 
 from runtime.profile.ledger.books import LEDGER
 from runtime.profile.sampling.always import ALWAYS
+from runtime.profile.sampling.pace import HZ
 from runtime.profile.sampling.sampler import on_main_thread
 from runtime.profile.sampling.self_cost import SELF_COST
-from runtime.profile.sampling.ticks import HZ, TICKS
+from runtime.profile.sampling.ticks import TICKS
 from runtime.profile.sampling.waits import HERE_WAITS
 
 
@@ -54,11 +55,11 @@ def facts() -> dict[str, Any]:
     """How much there is of everything that could grow, and what it costs."""
     waits = HERE_WAITS.always
     return {
-        "hz": TICKS.hz,
+        "hz": TICKS.pace.hz,
         "timer": TICKS.timer,
         "askers": [str(who) for who in TICKS.askers()],
         "ticks": TICKS.count,
-        "halved": TICKS.halved,
+        "halved": TICKS.pace.halved,
         "errors": TICKS.errors,
         "failure": TICKS.failure,
         "looks": 0 if waits is None else waits.looks,

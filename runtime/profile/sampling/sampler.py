@@ -28,9 +28,10 @@ from runtime.host import kernel
 from runtime.profile.model import AWAIT, CPU, Process, Profile
 from runtime.profile.presence.here import HERE
 from runtime.profile.sampling.buckets import RING_S, since
+from runtime.profile.sampling.pace import CAPTURE_HZ, HZ_MAX
 from runtime.profile.sampling.pressure import RunQueue
 from runtime.profile.sampling.rendering import Names, profile_of
-from runtime.profile.sampling.ticks import CAPTURE_HZ, HZ_MAX, TICKS
+from runtime.profile.sampling.ticks import TICKS
 from runtime.profile.sampling.waits import AWAIT_HZ, HERE_WAITS, WaitLooks
 from runtime.profile.turns import TURNS
 
@@ -80,7 +81,7 @@ class CpuSampler:
             raise SamplerUnavailable("SIGPROF or its timer is used by this program, or its main thread does not run")
         self._begun_ns = self._read_ns = TICKS.buckets.open.begun_ns
         self._wall_ns = time.time_ns()
-        self._cost_ns, self._total_ns, self._halved = TICKS.self_ns, TICKS.total_ns, TICKS.halved
+        self._cost_ns, self._total_ns, self._halved = TICKS.self_ns, TICKS.total_ns, TICKS.pace.halved
         self._overflowed, self._errors = TICKS.buckets.label_sets.overflowed, TICKS.errors
         self._lost = TICKS.lost
         self._queue = RunQueue()
@@ -115,7 +116,7 @@ class CpuSampler:
         title = f"{self.process.title} ({self.process.pid})"
         cost_ns = TICKS.self_ns - self._cost_ns
         notes = [f"{title}: ticks took {cost_ns / 1e6:.3g} ms, {cost_ns / total_ns:.2%} of its CPU time"]
-        notes += [f"{title}: {note}" for note in slowed(TICKS.halved - self._halved)]
+        notes += [f"{title}: {note}" for note in slowed(TICKS.pace.halved - self._halved)]
         if overflowed := TICKS.buckets.label_sets.overflowed - self._overflowed:
             notes.append(f"{title}: {overflowed} ticks had more label sets than are kept apart; they are 'other'")
         if self._missed_ns:
@@ -170,8 +171,8 @@ class AwaitSampler:
 def slowed(halved: int) -> list[str]:
     """What the breaker did, in words: how often it has halved the rate, and whether it still holds it down."""
     said = [f"ticks cost too much, so their rate was halved {halved} times"] if halved else []
-    if TICKS.slow > 1.0:
-        said.append(f"ticks are slowed down to {TICKS.hz:.3g} a second, because they cost too much")
+    if TICKS.pace.slow > 1.0:
+        said.append(f"ticks are slowed down to {TICKS.pace.hz:.3g} a second, because they cost too much")
     return said
 
 
@@ -207,7 +208,7 @@ def flight(seconds: float = RING_S, process: Process | None = None, kind: str = 
         ring, hz = HERE_WAITS.ring(), HERE_WAITS.hz
     else:
         on_main_thread(TICKS.check)
-        ring, hz = TICKS.buckets.closed(0), TICKS.hz
+        ring, hz = TICKS.buckets.closed(0), TICKS.pace.hz
     buckets = since(ring, now_ns - int(seconds * 1e9))
     found = profile_of(buckets, process or this_process(), hz)
     found.kind = kind

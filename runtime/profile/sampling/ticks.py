@@ -3,7 +3,7 @@
     kernel ── SIGPROF ──► Ticks._tick, at the next bytecode ──► Bucket of this second ──► ring of the last minute
 
 The timers (see `timers`) run on CPU time, so an idle process has no ticks. They are armed for one tick at a time, with
-gaps that are exponentially distributed: what comes at regular times is seen like anything else. The handler runs on the
+gaps that are exponentially distributed (see `pace`): what comes at regular times is seen too. The handler runs on the
 main thread inside whatever was interrupted, so it finds its labels (a context variable) and its task without a search.
 A tick is never weighted by its number, but by clocks:
 
@@ -32,7 +32,6 @@ Known limits: interval timers survive `exec`, so `os.execv` and `os.execve` are 
 from __future__ import annotations
 
 import atexit
-import math
 import os
 import signal
 import sys
@@ -46,26 +45,15 @@ from runtime.profile.ledger.sites import HANDLERS
 from runtime.profile.sampling.buckets import Bucket, Buckets, Places
 from runtime.profile.sampling.execs import EXECS
 from runtime.profile.sampling.labels import LABELS, THREADS, Labels, expand
+from runtime.profile.sampling.pace import HZ, HZ_MAX, Pace
 from runtime.profile.sampling.parents import PoolWork, chain_above
 from runtime.profile.sampling.self_cost import SELF_COST
 from runtime.profile.sampling.threads import clock_of, other_frames, thread_name, walk
-from runtime.profile.sampling.timers import CpuTimer, CpuTimers, since_kernel_tick_ns
+from runtime.profile.sampling.timers import GAP_S_MIN, CpuTimers, since_kernel_tick_ns
 
-HZ: Final = 19.0
-"""Always on. A prime, and no divisor of usual intervals."""
-CAPTURE_HZ: Final = 99.0
-HZ_MAX: Final = 1_000.0
-BUDGET: Final = 0.01
-"""Part of the CPU time of the process that ticks may take at `HZ`; `CAPTURE_BUDGET` above."""
-CAPTURE_BUDGET: Final = 0.03
 _REST_NS: Final = 50_000
 """Other threads are looked at when they used at least this."""
-_GAP_S_MIN: Final = 0.0005
-_JUDGED_NS: Final = 1_000_000_000
-"""CPU time between two looks at the budget."""
-_RATE_TICKS: Final = 32
 _STALE_NS: Final = 1_000_000_000
-_CATCHES_UP: Final = 4.0
 
 _IDLE_FILES: Final = ("concurrent/futures/thread.py", "/threading.py", "/queue.py", "/selectors.py")
 """Where threads of the standard library wait for work. A CPU clock that moved says that there was some since."""
@@ -83,12 +71,10 @@ class Ticks:
         self.buckets = Buckets()
         self.on = False
         self.allowed, self.failure = True, ""
-        self.count = self.errors = self.lost = self.halved = self.total_ns = self.self_ns = 0
-        self._rates: dict[object, float] = {}
-        self._slow = self._catch_up = 1.0
+        self.count = self.errors = self.lost = self.total_ns = self.self_ns = 0
+        self.pace = Pace()
         self._busy_ns = self._suspended = 0
         self._timers: CpuTimers | None = None
-        self._seed = (os.getpid() << 20 ^ monotonic_ns()) & 0xFFFFFFFFFFFFFFFF
         self._hooked = False
         self._reset()
 
@@ -97,19 +83,8 @@ class Ticks:
         self._asked_ns = self._due_ns = self._since_ns = 0
         self._clocks: dict[int, int] = {}
         self._held: dict[int, int] = {}
-        self._judged = self._rated = (0, 0)
 
     # --- on and off -----------------------------------------------------------------------------------------------
-
-    @property
-    def hz(self) -> float:
-        """Ticks in a second of CPU time, as they are now."""
-        return max(self._rates.values(), default=0.0) / self._slow
-
-    @property
-    def slow(self) -> float:
-        """By how much the breaker holds the rate down: 1, 2, 4, ..."""
-        return self._slow
 
     @property
     def timer(self) -> str:
@@ -118,7 +93,7 @@ class Ticks:
 
     def askers(self) -> list[object]:
         """Who wants ticks."""
-        return list(self._rates)
+        return list(self.pace.rates)
 
     def start(self, who: object, hz: float = HZ) -> bool:
         """Have ticks; of several who want them, the fastest decides. On the main thread.
@@ -132,7 +107,7 @@ class Ticks:
         """
         if not self.allowed or not (self.on or self._take()):
             return False
-        self._rates[who] = min(max(hz, 1.0), HZ_MAX)
+        self.pace.rates[who] = min(max(hz, 1.0), HZ_MAX)
         if not self.on:
             self.on = True
             self._begin()
@@ -143,11 +118,11 @@ class Ticks:
 
     def stop(self, who: object) -> None:
         """Have none for this one any more. On the main thread; again is harmless."""
-        if who not in self._rates:
+        if who not in self.pace.rates:
             return
         self.cut(ends=True)
-        del self._rates[who]
-        if self._rates:
+        del self.pace.rates[who]
+        if self.pace.rates:
             return
         self.on = False
         self._release()
@@ -170,14 +145,14 @@ class Ticks:
                 self.on = False  # whoever wants ticks has them again when the next one can have the signal
                 self._close_timer()
                 EXECS.unwrap()
-            elif self._timers is not None and True in self._timers.due():
+            elif self._timers is not None and self._timers.off():
                 self._arm(True, True)
         self.cut()
 
     def forget(self, who: object) -> None:
         """As `stop`, by another thread, where the main thread does not come to it: the handler stays."""
-        self._rates.pop(who, None)
-        if not self._rates:
+        self.pace.rates.pop(who, None)
+        if not self.pace.rates:
             self.on = False
             self._close_timer()
 
@@ -217,11 +192,11 @@ class Ticks:
         self._clocks = {clock: clock_gettime_ns(clock) for clock in map(clock_of, other_frames()) if clock}
         self._main_ns = self._seen_ns = thread_time_ns()
         self._process_ns = process_time_ns()
-        self._judged, self._rated = (self._process_ns, self.self_ns), (self._main_ns, self.count)
+        self.pace.begin(self._process_ns, self.self_ns, self._main_ns, self.count)
         self.buckets.open = Bucket(monotonic_ns())
 
     def _exit(self) -> None:
-        for who in list(self._rates):
+        for who in list(self.pace.rates):
             with suppress(Exception):
                 self.stop(who)
 
@@ -238,13 +213,13 @@ class Ticks:
         if self._suspended:
             self._suspended -= 1
             if self.on and not self._suspended and self._timers is not None:
-                self._timers.resume(_GAP_S_MIN)
+                self._timers.resume(GAP_S_MIN)
 
     def _forked(self) -> None:
         """In the child, which has the handler and no timer."""
         self._timers = None
         was_on, self.on, self._suspended, self._busy_ns = self.on, False, 0, 0
-        self._rates.clear()
+        self.pace.rates.clear()
         self.buckets.forget()
         if was_on and threading.current_thread() is threading.main_thread():
             with suppress(OSError, ValueError):
@@ -252,54 +227,59 @@ class Ticks:
 
     # --- the tick -------------------------------------------------------------------------------------------------
 
-    def _arm(self, main: bool, rest: bool) -> None:
+    def _arm(self, main: bool, rest: bool, main_ns: int = 0, process_ns: int = 0) -> None:
         """For the next tick of those that are due."""
         timers = self._timers
         if timers is None:
             return
+        main_ns, process_ns = main_ns or thread_time_ns(), process_ns or process_time_ns()
         if main:
-            self._asked_ns, self._due_ns = self._due_ns, int(self._set(timers.main, self._since_ns / 1e9) * 1e9)
-        if rest and timers.rest is not None:
-            self._set(timers.rest)
+            gap_s = self.pace.gap_s()
+            self._asked_ns, self._due_ns = self._due_ns, int(gap_s * 1e9)
+            timers.arm_main(max(gap_s - self._since_ns / 1e9, GAP_S_MIN), main_ns)
+        timers.arm_rest(self.pace.gap_s() if rest else None, main_ns, process_ns)
         if self._suspended:  # by another thread, just now
             timers.suspend()
-
-    def _set(self, timer: CpuTimer, over_s: float = 0.0) -> float:
-        """A gap of an exponential distribution, which is returned, of which so much is over."""
-        self._seed = seed = (self._seed * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
-        gap_s = -math.log(1.0 - (seed >> 11) / 9007199254740992.0) / (self.hz * self._catch_up)
-        timer.arm(max(gap_s - over_s, _GAP_S_MIN))
-        return gap_s
 
     def _tick(self, signum: int, frame: FrameType | None) -> None:
         """SIGPROF. Lets nothing out but what other handlers raise to end the interrupted code."""
         try:
-            if self.on and not self._suspended and self._timers is not None:
-                main_ns = thread_time_ns()
-                main, rest = self._timers.due()
-                self._since_ns = since_kernel_tick_ns(monotonic_ns())
-                self._arm(main, rest)
-                self._guarded(frame, main, rest, main_ns)
+            timers = self._timers
+            if self.on and not self._suspended and timers is not None:
+                main_ns, process_ns = thread_time_ns(), process_time_ns()
+                main, rest = timers.reached(main_ns, process_ns)
+                if main:
+                    self._since_ns = since_kernel_tick_ns(monotonic_ns())
+                self._arm(main, rest, main_ns, process_ns)
+                self._guarded(frame, main, rest, main_ns, process_ns)
         except Exception as failed:  # noqa: BLE001, RUF100 - nothing of it concerns the interrupted code
             self.errors, self.failure = self.errors + 1, f"{type(failed).__name__}: {failed}"
         except BaseException:  # of another handler, at whichever line: without this it may have been the last tick
             self._arm(True, True)
             raise
 
-    def _guarded(self, frame: FrameType | None, main: bool, rest: bool, main_ns: int = 0, how: int = TICK) -> None:
-        now_ns, main_ns = monotonic_ns(), main_ns or thread_time_ns()
+    def _guarded(
+        self,
+        frame: FrameType | None,
+        main: bool,
+        rest: bool,
+        main_ns: int = 0,
+        process_ns: int = 0,
+        how: int = TICK,
+    ) -> None:
+        now_ns = monotonic_ns()
+        main_ns, process_ns = main_ns or thread_time_ns(), process_ns or process_time_ns()
         if self._busy_ns and now_ns - self._busy_ns < _STALE_NS:
             return
         self._busy_ns = now_ns
         try:
-            self._sample(frame, now_ns, main_ns, main, rest, how)
+            if self.buckets.is_over(now_ns):
+                self.buckets.close(now_ns)
+            self._sample(frame, main_ns, process_ns, main, rest, how)
         finally:
             self._busy_ns = 0
 
-    def _sample(self, frame: FrameType | None, now_ns: int, main_ns: int, main: bool, rest: bool, how: int) -> None:
-        process_ns = process_time_ns() - (thread_time_ns() - main_ns)  # as it was when the tick came
-        if self.buckets.is_over(now_ns):
-            self.buckets.close(now_ns)
+    def _sample(self, frame: FrameType | None, main_ns: int, process_ns: int, main: bool, rest: bool, how: int) -> None:
         self._rest_ns += process_ns - self._process_ns - (main_ns - self._seen_ns)
         if main:
             self._main_ns += self._see_main(frame, main_ns - self._main_ns, how)
@@ -312,10 +292,9 @@ class Ticks:
         self._seen_ns, self._process_ns = end_ns, process_ns + cost_ns
         self.self_ns += cost_ns
         SELF_COST.ticks_ns += cost_ns
-        if process_ns - self._judged[0] >= _JUDGED_NS:
-            self._judge(process_ns)
-        if self.count - self._rated[1] >= _RATE_TICKS:
-            self._keep_pace(end_ns)
+        if self.pace.is_due(process_ns, self.count):
+            self.pace.judge(process_ns, self.self_ns)
+            self.pace.keep_pace(end_ns, self.count)
 
     def _see_main(self, frame: FrameType | None, spent_ns: int, how: int) -> int:
         """Where the main thread is, and what it used since it was last seen. Returns how much of that is dealt with."""
@@ -369,30 +348,6 @@ class Ticks:
     def _add(self, places: Places, offsets: tuple[int, ...], labels: Labels, thread: str, ns: int) -> None:
         self.buckets.add(places, offsets, labels, thread, ns)
         self.total_ns += ns
-
-    # --- rate -----------------------------------------------------------------------------------------------------
-
-    def _judge(self, process_ns: int) -> None:
-        """Halve the rate where ticks cost too much; double it again where they cost little."""
-        began_ns, cost_ns = self._judged
-        part = (self.self_ns - cost_ns) / (process_ns - began_ns)
-        most = CAPTURE_BUDGET if max(self._rates.values(), default=0.0) > HZ else BUDGET
-        if part > most:
-            self._slow = min(self._slow * 2.0, 64.0)
-            self.halved += 1
-        elif self._slow > 1.0 and part < most / 4:
-            self._slow /= 2.0
-        self._judged = (process_ns, self.self_ns)
-
-    def _keep_pace(self, main_ns: int) -> None:
-        """The kernel rounds gaps up to its own tick, and ticks within one become one: ask for more, where it lags."""
-        began_ns, before = self._rated
-        rate = (self.count - before) * 1e9 / max(main_ns - began_ns, 1)
-        if rate < 0.95 * self.hz:
-            self._catch_up = min(self._catch_up * 1.2, _CATCHES_UP)
-        elif rate > 1.05 * self.hz:
-            self._catch_up = max(self._catch_up / 1.2, 1.0)
-        self._rated = (main_ns, self.count)
 
 
 # global: of this process, as its signal handlers are

@@ -30,6 +30,9 @@ MAIN_CLOCK: Final = 3
 _COARSE: Final = 6 if sys.platform.startswith("linux") else None
 """CLOCK_MONOTONIC_COARSE: the time of the last tick of the kernel."""
 
+GAP_S_MIN: Final = 0.0005
+_STRETCH_MAX: Final = 8.0
+
 
 def since_kernel_tick_ns(now_ns: int) -> int:
     """How long ago the kernel last looked at CPU timers; 0 where that is not known.
@@ -95,7 +98,7 @@ class ThreadTimer:
                 ("rest", ctypes.c_char * (_SIGEVENT_BYTES - 20)),
             ]
 
-        libc = ctypes.CDLL(None, use_errno=True)
+        libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter lock: other threads need not have a tick end
         self._set, self._get, self._delete = libc.timer_settime, libc.timer_gettime, libc.timer_delete
         # Not `main_thread().native_id`: in a forked process, as workers are, that is a thread of the parent.
         event = SignalEvent(None, int(signal.SIGPROF), _SIGEV_THREAD_ID, threading.get_native_id())
@@ -132,7 +135,13 @@ class ThreadTimer:
 
 
 class CpuTimers:
-    """Both of them, or one that stands for both."""
+    """Both of them, or one that stands for both.
+
+    When they are due is known here by clocks that a tick reads anyway: two calls of the kernel less. The other timer's
+    gaps are of the CPU time that the other threads use, which has no clock of its own. So the kernel is asked for as
+    long as that will take by what part of the process they were lately: else each second signal beside a busy main
+    thread would find nothing to see. Where they begin to work meanwhile, the look comes late, by `_STRETCH_MAX` gaps.
+    """
 
     def __init__(self) -> None:
         self.main: CpuTimer
@@ -144,11 +153,45 @@ class CpuTimers:
         except (OSError, AttributeError, ImportError):
             self.main, self.rest = IntervalTimer(), None
         self._left = (0.0, 0.0)
+        self._main_at_ns = self._rest_at_ns = self._fires_at_ns = 0
+        self._armed, self._part = (0, 0), 1.0
 
-    def due(self) -> tuple[bool, bool]:
-        """Whether the time has come to look at the main thread, and at the others."""
-        main = not self.main.left()
-        return main, main if self.rest is None else not self.rest.left()
+    def reached(self, main_ns: int, process_ns: int) -> tuple[bool, bool]:
+        """Whether the time has come to look at the main thread, and at the others.
+
+        Args:
+            main_ns: CPU time of the main thread.
+            process_ns: That of the process.
+        """
+        if self.rest is None:
+            main = not self.main.left()
+            return main, main
+        return main_ns >= self._main_at_ns, process_ns - main_ns >= self._rest_at_ns
+
+    def arm_main(self, gap_s: float, main_ns: int) -> None:
+        """Look at the main thread when it has used so much more than `main_ns`, which is its CPU time now."""
+        self._main_at_ns = main_ns + int(gap_s * 1e9)
+        self.main.arm(gap_s)
+
+    def arm_rest(self, gap_s: float | None, main_ns: int, process_ns: int) -> None:
+        """Look at the others when they have used so much more; None: what was asked for stands."""
+        if self.rest is None or (gap_s is None and process_ns < self._fires_at_ns):
+            return
+        others_ns = process_ns - main_ns
+        if gap_s is not None:
+            self._rest_at_ns = others_ns + int(gap_s * 1e9)
+        before_ns, began_ns = self._armed
+        if process_ns > began_ns:
+            part = min(max((others_ns - before_ns) / (process_ns - began_ns), 0.0), 1.0)
+            self._part = (self._part + part) / 2
+            self._armed = others_ns, process_ns
+        left_s = (self._rest_at_ns - others_ns) / 1e9 / max(self._part, 1 / _STRETCH_MAX)
+        self._fires_at_ns = process_ns + int(max(left_s, GAP_S_MIN) * 1e9)
+        self.rest.arm(max(left_s, GAP_S_MIN))
+
+    def off(self) -> bool:
+        """Whether the kernel will send no signal for one of them."""
+        return not self.main.left() or (self.rest is not None and not self.rest.left())
 
     def suspend(self) -> None:
         """No signals until `resume`. Again is harmless."""
@@ -156,7 +199,8 @@ class CpuTimers:
         self._left = left[0] or self._left[0], left[1] or self._left[1]
 
     def resume(self, least_s: float) -> None:
-        """Go on with what was left."""
+        """Go on with what was left. Any thread may have it: whatever comes next is due."""
+        self._main_at_ns = self._rest_at_ns = self._fires_at_ns = 0
         self.main.arm(max(self._left[0], least_s))
         if self.rest is not None:
             self.rest.arm(max(self._left[1], least_s))

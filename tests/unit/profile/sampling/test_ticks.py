@@ -16,8 +16,8 @@ import pytest
 
 from actors.protocol.control_signals import AttemptCancelled
 from runtime.profile.sampling.buckets import Bucket
-from runtime.profile.sampling.ticks import BUDGET, CUTS, HZ, SELF, TICK, Ticks
-from runtime.profile.sampling.timers import IntervalTimer
+from runtime.profile.sampling.pace import HZ
+from runtime.profile.sampling.ticks import CUTS, SELF, TICK, Ticks
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
 DATA = bytes(range(256)) * 1_000
@@ -119,10 +119,10 @@ def test_a_second_without_ticks_is_where_it_is_cut_outside_of_the_profiler(ticks
 def test_two_who_want_ticks_get_them_until_the_last_has_enough(ticks: Ticks) -> None:
     assert ticks.start("test", HZ)
     assert ticks.start("other", 99)
-    assert ticks.hz == 99
+    assert ticks.pace.hz == 99
     ticks.stop("other")
     assert ticks.on
-    assert ticks.hz == HZ
+    assert ticks.pace.hz == HZ
     ticks.stop("test")
     assert not ticks.on
 
@@ -239,42 +239,6 @@ def test_a_tick_while_a_bucket_is_closed_is_of_the_next_one(ticks: Ticks) -> Non
     assert not ticks._busy_ns
 
 
-def test_the_rate_is_halved_where_ticks_cost_too_much_and_doubled_again(ticks: Ticks) -> None:
-    ticks._rates["test"] = HZ
-    second = 1_000_000_000
-    ticks.self_ns = int(BUDGET * 2 * second)
-    ticks._judge(second)
-    assert ticks.hz == HZ / 2
-    assert ticks.halved == 1
-    ticks._judge(2 * second)
-    assert ticks.hz == HZ
-    ticks._rates.clear()
-
-
-def test_where_the_kernel_lags_more_is_asked_for(ticks: Ticks) -> None:
-    ticks._rates["test"] = 100
-    ticks.count = 50
-    ticks._keep_pace(1_000_000_000)
-    assert ticks._catch_up > 1
-    ticks.count = 350
-    ticks._keep_pace(2_000_000_000)
-    assert ticks._catch_up == pytest.approx(1)
-    ticks._rates.clear()
-
-
-def test_gaps_are_exponential(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
-    gaps: list[float] = []
-    ticks._rates["test"] = 50
-    timer = IntervalTimer()
-    monkeypatch.setattr(timer, "arm", gaps.append)
-    for _ in range(20_000):
-        ticks._set(timer)
-    ticks._rates.clear()
-    assert sum(gaps) / len(gaps) == pytest.approx(0.02, rel=0.05)
-    assert sum(gap > 0.02 for gap in gaps) / len(gaps) == pytest.approx(0.368, abs=0.03)
-    assert min(gaps) > 0
-
-
 def test_a_forked_child_is_off_and_the_parent_goes_on(ticks: Ticks) -> None:
     assert ticks.start("test")
     pid = os.fork()
@@ -305,13 +269,13 @@ def test_forks_of_other_threads_do_not_end_them(ticks: Ticks) -> None:
 def test_a_tick_that_another_handler_ends_is_not_the_last(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a timeout that arrives within it, at whichever line."""
 
-    def interrupted() -> tuple[bool, bool]:
+    def interrupted(main_ns: int, process_ns: int) -> tuple[bool, bool]:
         raise AttemptCancelled
 
     assert ticks.start("test", 1)
     assert ticks._timers is not None
     ticks._timers.main.disarm()
-    monkeypatch.setattr(ticks._timers, "due", interrupted)
+    monkeypatch.setattr(ticks._timers, "reached", interrupted)
     with pytest.raises(AttemptCancelled):
         ticks._tick(signal.SIGPROF, first())
     assert left(ticks) > 0

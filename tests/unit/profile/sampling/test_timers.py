@@ -24,6 +24,7 @@ from runtime.profile.sampling.timers import (
 )
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
+MS = 1_000_000
 KINDS: list[Callable[[], CpuTimer]] = [IntervalTimer]
 if kernel.LINUX:
     KINDS += [partial(ThreadTimer, MAIN_CLOCK), partial(ThreadTimer, PROCESS_CLOCK)]
@@ -88,16 +89,80 @@ def test_a_forked_child_has_both_timers() -> None:
 def test_what_is_suspended_goes_on_where_it_was() -> None:
     timers = CpuTimers()
     try:
-        assert timers.due() == (True, True)
-        timers.main.arm(500.0)
-        assert timers.due()[0] is False
+        assert timers.off()
+        timers.arm_main(500.0, time.thread_time_ns())
+        timers.arm_rest(500.0, time.thread_time_ns(), time.process_time_ns())
+        assert not timers.off()
         timers.suspend()
         timers.suspend()
-        assert timers.due()[0] is True
+        assert timers.off()
         timers.resume(0.001)
         assert timers.main.left() == pytest.approx(500.0, abs=5)
     finally:
         timers.close()
+
+
+class Asked:
+    """A timer that only notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.gaps: list[float] = []
+
+    def arm(self, gap_s: float) -> None:
+        self.gaps.append(round(gap_s, 6))
+
+    def left(self) -> float:
+        return 1.0
+
+    def disarm(self) -> float:
+        return 1.0
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def noted() -> tuple[CpuTimers, Asked, Asked]:
+    timers = CpuTimers()
+    timers.close()
+    timers.main, timers.rest = main, rest = Asked(), Asked()
+    return timers, main, rest
+
+
+def test_each_is_due_by_its_own_clock(noted: tuple[CpuTimers, Asked, Asked]) -> None:
+    """The main thread's by its own, the others' by what they use, whichever signal came."""
+    timers, main, rest = noted
+    timers.arm_main(0.01, 5 * MS)
+    timers.arm_rest(0.02, 5 * MS, 7 * MS)
+    assert (main.gaps, len(rest.gaps)) == ([0.01], 1)
+    assert timers.reached(15 * MS - 1, 36 * MS) == (False, False)
+    assert timers.reached(15 * MS, 36 * MS) == (True, False)
+    assert timers.reached(15 * MS - 1, 37 * MS - 1) == (False, True)
+    timers.resume(0.001)
+    assert timers.reached(5 * MS, 7 * MS) == (True, True)
+
+
+def test_the_others_are_waited_for_as_long_as_they_will_take(noted: tuple[CpuTimers, Asked, Asked]) -> None:
+    """They use a tenth of the process, then half of it, then all: asked for are 8, 2 and 1 times their gap."""
+    timers, _, rest = noted
+    main_ns = others_ns = 0
+    for main_part, gaps in ((9, 8.0), (5, 2.0), (0, 1.0)):
+        for _ in range(20):
+            main_ns, others_ns = main_ns + main_part * MS, others_ns + (10 - main_part) * MS
+            timers.arm_rest(0.05, main_ns, main_ns + others_ns)
+        assert rest.gaps[-1] == pytest.approx(0.05 * gaps, rel=1e-3)
+
+
+def test_a_signal_that_came_too_early_is_asked_for_again(noted: tuple[CpuTimers, Asked, Asked]) -> None:
+    """They were idle meanwhile: what is left of their gap is, and before it went off nothing."""
+    timers, _, rest = noted
+    timers.arm_rest(0.01, 0, 0)
+    asked = len(rest.gaps)
+    timers.arm_rest(None, 9 * MS, 9 * MS)
+    assert len(rest.gaps) == asked, "it has yet to go off"
+    timers.arm_rest(None, 38 * MS, 40 * MS)
+    assert rest.gaps[asked:] == [pytest.approx(0.008 / 0.525, rel=1e-3)]
+    assert timers.reached(38 * MS, 40 * MS)[1] is False
 
 
 @pytest.mark.skipif(not kernel.LINUX, reason="elsewhere the kernel chooses the thread")
