@@ -121,7 +121,7 @@ class ProfileCostScenario(Scenario):
 
     name = "profile-cost"
     title = "what the profiler costs, on and off in turns, beside what it may; --tasks of a window"
-    tasks_default = 15_000
+    tasks_default = 60_000
     tasks_smoke = ROUND
     durability_default = "os"
 

@@ -65,6 +65,8 @@ _BRIEF: Final = frozenset({"checkpointer", "trimmer"})
 """Roles of those that come and go: nobody misses them."""
 _LOOK_S: Final = 0.001
 _LOOK_MOST_S: Final = 0.02
+_LOOK_WORKING_S: Final = 0.1
+"""While all work at their answers, and must for longer still: each look takes 0.2 ms of a program that may be busy."""
 FINISH_S: Final = 2.0
 """For the answers of those that record when who asks has enough: they notice within a second."""
 _HANG_S: Final = 1.0
@@ -288,12 +290,14 @@ def _wait(
             limit_ns = until_ns
         if time.monotonic_ns() >= limit_ns or (stop is not None and stop()):
             return waited, ended
+        all_seen = all(found.acks[row.block][0] == row.number for found in waited)
         if (now_ns := time.monotonic_ns()) >= again_ns:
             gap_ns = min(gap_ns * 2, int(AGAIN_MOST_S * 1e9))
             again_ns = now_ns + gap_ns
-            if any(found.acks[row.block][0] != row.number for found in waited):
+            if not all_seen:
                 _ring(page, row, asked)
-        time.sleep(look_s)
+        work = all_seen and least_ns - now_ns > int(2e9 * _LOOK_WORKING_S)
+        time.sleep(_LOOK_WORKING_S if work else look_s)
         look_s = min(look_s * 1.3, _LOOK_MOST_S)
 
 

@@ -93,6 +93,29 @@ def test_who_asks_itself_needs_no_signal(page: Page, state_dir: Path) -> None:
     assert ask(state_dir, "count", timeout=60) == ([], [], [])
 
 
+def test_who_waits_for_answers_in_work_looks_seldom(
+    page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look is CPU time of a program that may be busy; the end is not slept through."""
+    slept: list[float] = []
+    real = time.sleep
+
+    def sleep(seconds: float) -> None:
+        if threading.current_thread() is threading.main_thread():
+            slept.append(seconds)
+        real(seconds)
+
+    monkeypatch.setattr(control.time, "sleep", sleep)
+    presence = HERE.begin(page, "face")
+    try:
+        answers = ask(state_dir, "cpu", seconds=1.0, timeout=60)
+    finally:
+        HERE.end(presence)
+    assert len(answers.rows) == 1
+    assert slept.count(control._LOOK_WORKING_S) >= 4
+    assert slept[-1] < control._LOOK_WORKING_S
+
+
 def test_what_nobody_can_answer_is_said(page: Page, state_dir: Path) -> None:
     presence = HERE.begin(page, "face")
     try:
