@@ -5,6 +5,9 @@ Acceptance tests 1 (in real processes), 2 (the soak, shortened; at full length b
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -105,6 +108,39 @@ def test_work_of_a_dead_worker_is_found_until_it_is_taken_back(state_dir: Path, 
             assert one.site[-1][1:] == line_of(handlers_base.hold)
             assert one.proved
         assert [handle.result(timeout=PATIENCE_S) for handle in handles] == ["held"] * 3
+
+
+def asks(rt: Runtime, answers: list[Any]) -> None:
+    answers.append(rt.statistics())
+
+
+def test_a_question_to_a_dead_engine_is_found_until_another_one_comes(state_dir: Path) -> None:
+    """Acceptance test 1: a folder that no engine has for a while is looked into as before, from inside and outside."""
+    answers: list[Any] = []
+    with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)]) as rt:
+        rt.submit(abs, -1).result(timeout=PATIENCE_S)
+        pids = {process["role"]: process["pid"] for process in rt.processes()}
+
+        def found() -> list[Finding]:
+            here = frozenset({os.getpid()})
+            report = survey(state_dir, seconds=0.0, min_grade=LEAK, kinds=["ask"], pids=here, timeout=PATIENCE_S)
+            return list(report.findings)
+
+        assert not found()
+        with stopped(pids["spawner"]):
+            kill(pids["engine"])
+            asking = threading.Thread(target=asks, args=(rt, answers))
+            asking.start()
+            until(found, "the question without an engine")
+            (one,) = found()
+            command = [sys.executable, "-m", "runtime.profile", "ps", str(state_dir)]
+            shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        asking.join()
+        assert (one.count, one.proved, one.owner) == (1, True, f"engine (pid {pids['engine']})")
+        assert one.site[-1] == (asks.__name__, asks.__code__.co_filename, asks.__code__.co_firstlineno + 1)
+        assert str(pids["spawner"]) in shown
+        assert len(answers) == 1
+        assert not found()
 
 
 def looked_at_while(rt: Runtime, plant: Callable[[], Any]) -> list[Finding]:

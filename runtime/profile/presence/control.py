@@ -27,9 +27,9 @@ import orjson
 from actors.protocol.errors import CallerError
 from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
-from runtime.host.folder_board import block_of_process
 from runtime.host.kernel import is_alive
 from runtime.profile.model import Process
+from runtime.profile.presence.find import page_held
 from runtime.profile.presence.folders import make_folder, owner_of, sweep_requests
 from runtime.profile.presence.here import (
     AGAIN_MOST_S,
@@ -47,7 +47,6 @@ from runtime.profile.presence.page import (
     HEARS_C,
     HEARS_PYTHON,
     HEARS_RELAY,
-    LABEL,
     SEEN,
     Page,
     ProcessRow,
@@ -110,17 +109,11 @@ def page_of_folder(state_dir: str | os.PathLike[str]) -> Page | None:
         StateFolderError: It is no state folder.
     """
     with StateFolder.open(state_dir, create=False, owner=False) as folder:
-        pid, uuid = folder.owner_pid(), str(folder.uuid)
-    if pid is None:
-        return None
+        owner, uuid = folder.owner_pid(), str(folder.uuid)
     for presence in HERE.presences:
         if presence.page.state_dir == folder.path:
             return Page(os.dup(presence.page.fd))
-    fd = block_of_process(pid, f"{LABEL}:{uuid}", os.O_RDWR)
-    try:
-        return None if fd is None else Page(fd)
-    except ValueError:  # of another version
-        return None
+    return page_held(uuid, owner)
 
 
 @contextmanager

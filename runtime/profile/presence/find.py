@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from actors.protocol.profile_errors import ProfileUnavailable
+from runtime.host.folder_board import block_of_process
 from runtime.profile.presence.page import LABEL, Page
 
 _LINK: Final = f"/memfd:{LABEL}:"
@@ -53,6 +54,34 @@ def the_only_one() -> Running:
         error = ProfileUnavailable(f"several state folders are open, say which: {several}")
         raise error.hinting("name one of these folders")
     return found[0]
+
+
+def page_held(uuid: str, owner: int | None) -> Page | None:
+    """The page of a folder, of its engine or, while none has the folder, of whoever else stands in it.
+
+    A program whose engine died and cannot be started again has its page open as before, and is worth a look.
+
+    Args:
+        uuid: Of the folder.
+        owner: Pid of its engine; None: none has it.
+    """
+    if owner is not None:
+        return _page_in(owner, uuid)
+    with suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit() and (page := _page_in(int(name), uuid)) is not None:
+                if page.processes():
+                    return page
+                page.close()
+    return None
+
+
+def _page_in(pid: int, uuid: str) -> Page | None:
+    fd = block_of_process(pid, f"{LABEL}:{uuid}", os.O_RDWR)
+    try:
+        return None if fd is None else Page(fd)
+    except ValueError:  # of another version
+        return None
 
 
 def running() -> list[Running]:

@@ -23,9 +23,9 @@ from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
 from runtime.profile.captures.live import dump
 from runtime.profile.model import Process
-from runtime.profile.presence import answers, control
+from runtime.profile.presence import answers, control, find
 from runtime.profile.presence.answers import ANSWERS
-from runtime.profile.presence.control import ask, page_of_folder, send
+from runtime.profile.presence.control import ask, page_of_folder, rows_of, send
 from runtime.profile.presence.here import FOLDER, HERE, SIGNAL, Request, _answer
 from runtime.profile.presence.page import REQUESTS, Page, create_page
 from runtime.storage.folder import StateFolder
@@ -290,8 +290,26 @@ def test_an_answer_after_the_end_is_nobodys(state_dir: Path) -> None:
         HERE.end(presence)
 
 
-def test_a_page_of_another_version_is_none(page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "block_of_process", lambda *_: os.memfd_create("strange"))
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_page_of_another_version_is_none(
+    owned: bool, page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StateFolder, "owner_pid", lambda _: os.getpid() if owned else None)
+    monkeypatch.setattr(find, "block_of_process", lambda *_: os.memfd_create("strange"))
+    assert page_of_folder(state_dir) is None
+
+
+def test_a_folder_without_an_engine_is_looked_into_while_somebody_stands_in_it(
+    page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its engine died and no other one can be started."""
+    monkeypatch.setattr(StateFolder, "owner_pid", lambda _: None)
+    assert rows_of(state_dir) == []
+    child = Child(page, hang_here)
+    try:
+        assert [row.process.pid for row in rows_of(state_dir)] == [child.pid]
+    finally:
+        child.end()
     assert page_of_folder(state_dir) is None
 
 
@@ -427,7 +445,7 @@ def test_who_has_enough_gets_what_there_is(
     child = Child(page, spin_here)
     try:
         found = ask(state_dir, what, seconds=60, timeout=60, stop=lambda: any(select([read_fd], [], [], 0)), prove=True)
-        assert [process.pid for process, _ in found.rows] == [child.pid]
+        assert {process.pid for process, _ in found.rows} == {child.pid}, "in one part, and another one each second"
         assert found.failed == []
     finally:
         child.end()
