@@ -64,7 +64,7 @@ SINGLES: Final = 16
 WAITING: Final = 256
 WAITING_MANY: Final = 10_000
 CAPTURE_S: Final = 10.0
-"""As `python -m runtime.profile cpu` does where nothing else is said."""
+"""The default of `python -m runtime.profile cpu --duration`."""
 PROBE_S: Final = 3.0
 ENOUGH_NS: Final = 2_000_000_000
 """CPU time in which there are ticks for certain."""

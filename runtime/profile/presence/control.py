@@ -2,7 +2,7 @@
 
 A request is written into the page, each process that has a slot gets a signal (see `presence`), and answers as a file
 in STATE/profile/REQUEST/, PID-START.PART. Who has not answered in time is named. Whoever asks waits by looking: at
-first each millisecond, later each 20.
+first each millisecond, later each 20, and each 100 while all are at work at what takes longer.
 
 Nothing is sent to a process without a handler: it is named by a pidfd, so that a pid which was used again is not met;
 its start time must be that of its slot, and Linux says in /proc whether it catches the signal, which a program that
@@ -157,7 +157,8 @@ def ask(
         seconds: How long they shall look, for what takes time.
         timeout: Seconds to wait beyond that.
         only: Pids of those that are asked; None: all.
-        stop: Asked at each look; when it says True, who looks on is told to end, and what he has is the answer.
+        stop: Asked at each look, at most 0.1 s apart; when it says True, who looks on is told to end, and what he has
+            is the answer.
         options: For whoever answers, as plain JSON data; some 700 bytes in all.
 
     Returns:
@@ -283,14 +284,15 @@ def _wait(
             limit_ns = until_ns
         if time.monotonic_ns() >= limit_ns or (stop is not None and stop()):
             return waited, ended
-        all_seen = all(found.acks[row.block][0] == row.number for found in waited)
+        unseen = [found for found in waited if found.acks[row.block][0] != row.number]
         if (now_ns := time.monotonic_ns()) >= again_ns:
             gap_ns = min(gap_ns * 2, int(AGAIN_MOST_S * 1e9))
             again_ns = now_ns + gap_ns
-            if not all_seen:
+            if unseen:
                 _ring(page, row, asked)
-        work = all_seen and least_ns - now_ns > int(2e9 * _LOOK_WORKING_S)
-        time.sleep(_LOOK_WORKING_S if work else look_s)
+        at_work = not any(found.slot in hears for found in unseen)
+        for_long = (least_ns - now_ns) / 1e9 > 2 * _LOOK_WORKING_S  # two of them: the end is not slept through
+        time.sleep(_LOOK_WORKING_S if at_work and for_long else look_s)
         look_s = min(look_s * 1.3, _LOOK_MOST_S)
 
 

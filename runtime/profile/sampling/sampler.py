@@ -171,7 +171,7 @@ class AwaitSampler:
 def slowed(halved: int) -> list[str]:
     """What the breaker did, in words: how often it has halved the rate, and whether it still holds it down."""
     said = [f"ticks cost too much, so their rate was halved {halved} times"] if halved else []
-    if TICKS.pace.slow > 1.0:
+    if TICKS.pace.slowdown > 1.0:
         said.append(f"ticks are slowed down to {TICKS.pace.hz:.3g} a second, because they cost too much")
     return said
 

@@ -22,7 +22,7 @@ second long: code objects and offsets, for `rendering` to put into words when so
 
 Invariants: while the timer is armed the signal has our handler, which never raises, takes no lock and does no I/O;
     before the handler goes, the timer is off and what is pending was thrown away; a forked child is off.
-    What it costs is measured by its own clock: over `BUDGET` the rate is halved, and that is said.
+    What it costs is measured by its own clock: over its budget (see `pace`) the rate is halved, and that is said.
 Concurrency: `start`, `stop` and ticks on the main thread; any thread may read buckets that are closed.
 Known limits: interval timers survive `exec`, so `os.execv` and `os.execve` are wrapped while it is on; a C library that
     replaces the process by itself is not seen. Who sets the default action for SIGPROF while it is on ends the process.
@@ -49,7 +49,7 @@ from runtime.profile.sampling.pace import HZ, HZ_MAX, Pace
 from runtime.profile.sampling.parents import PoolWork, chain_above
 from runtime.profile.sampling.self_cost import SELF_COST
 from runtime.profile.sampling.threads import clock_of, other_frames, thread_name, walk
-from runtime.profile.sampling.timers import GAP_S_MIN, CpuTimers, since_kernel_tick_ns
+from runtime.profile.sampling.timers import CpuTimers, since_kernel_tick_ns
 
 _REST_NS: Final = 50_000
 """Other threads are looked at when they used at least this."""
@@ -205,21 +205,21 @@ class Ticks:
     def _suspend(self) -> None:
         """By any thread: no ticks from here to `_resume`."""
         if self.on:
+            self._suspended += 1  # first: a tick in between would arm them again
             if self._timers is not None:
                 self._timers.suspend()
-            self._suspended += 1
 
     def _resume(self) -> None:
         if self._suspended:
             self._suspended -= 1
             if self.on and not self._suspended and self._timers is not None:
-                self._timers.resume(GAP_S_MIN)
+                self._timers.resume()
 
     def _forked(self) -> None:
         """In the child, which has the handler and no timer."""
         self._timers = None
         was_on, self.on, self._suspended, self._busy_ns = self.on, False, 0, 0
-        self.pace.rates.clear()
+        self.pace = Pace()
         self.buckets.forget()
         if was_on and threading.current_thread() is threading.main_thread():
             with suppress(OSError, ValueError):
@@ -228,7 +228,7 @@ class Ticks:
     # --- the tick -------------------------------------------------------------------------------------------------
 
     def _arm(self, main: bool, rest: bool, main_ns: int = 0, process_ns: int = 0) -> None:
-        """For the next tick of those that are due."""
+        """For the next tick of those that are due. Clocks that are 0 are read here."""
         timers = self._timers
         if timers is None:
             return
@@ -236,8 +236,9 @@ class Ticks:
         if main:
             gap_s = self.pace.gap_s()
             self._asked_ns, self._due_ns = self._due_ns, int(gap_s * 1e9)
-            timers.arm_main(max(gap_s - self._since_ns / 1e9, GAP_S_MIN), main_ns)
-        timers.arm_rest(self.pace.gap_s() if rest else None, main_ns, process_ns)
+            timers.arm_main(gap_s - self._since_ns / 1e9, main_ns)
+        if timers.rest is not None:
+            timers.arm_rest(self.pace.gap_s() if rest else None, main_ns, process_ns)
         if self._suspended:  # by another thread, just now
             timers.suspend()
 
@@ -268,11 +269,11 @@ class Ticks:
         how: int = TICK,
     ) -> None:
         now_ns = monotonic_ns()
-        main_ns, process_ns = main_ns or thread_time_ns(), process_ns or process_time_ns()
         if self._busy_ns and now_ns - self._busy_ns < _STALE_NS:
             return
         self._busy_ns = now_ns
         try:
+            main_ns, process_ns = main_ns or thread_time_ns(), process_ns or process_time_ns()
             if self.buckets.is_over(now_ns):
                 self.buckets.close(now_ns)
             self._sample(frame, main_ns, process_ns, main, rest, how)
@@ -292,9 +293,7 @@ class Ticks:
         self._seen_ns, self._process_ns = end_ns, process_ns + cost_ns
         self.self_ns += cost_ns
         SELF_COST.ticks_ns += cost_ns
-        if self.pace.is_due(process_ns, self.count):
-            self.pace.judge(process_ns, self.self_ns)
-            self.pace.keep_pace(end_ns, self.count)
+        self.pace.adapt(process_ns, self.self_ns, end_ns, self.count)
 
     def _see_main(self, frame: FrameType | None, spent_ns: int, how: int) -> int:
         """Where the main thread is, and what it used since it was last seen. Returns how much of that is dealt with."""

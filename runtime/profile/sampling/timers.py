@@ -7,9 +7,10 @@ a busy machine, a share of 24 % was seen as 16 %. The other timer says when ther
 POSIX timers (`timer_create` with SIGEV_THREAD_ID, by `ctypes`) can do both, and neither a fork nor an `exec` inherits
 them. Elsewhere it is ITIMER_PROF, which is on the clock of the process and sends to whichever thread runs.
 
-Concurrency: made by the main thread; any thread may arm them. Known limits: the kernel looks at CPU timers at its own
-tick, 1 to 10 ms: `since_kernel_tick_ns`. Where ITIMER_PROF sends to another thread, CPython does not tell the main one,
-which hears of it when it next takes the interpreter lock; so places of programs with busy threads are less exact there.
+Concurrency: made, armed and read by the main thread; any thread may `suspend`, `resume` and `close`.
+Known limits: the kernel looks at CPU timers at its own tick, 1 to 10 ms: `since_kernel_tick_ns`. Where ITIMER_PROF
+    sends to another thread, CPython does not tell the main one, which hears of it when it next takes the interpreter
+    lock; so places of programs with busy threads are less exact there.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ MAIN_CLOCK: Final = 3
 _COARSE: Final = 6 if sys.platform.startswith("linux") else None
 """CLOCK_MONOTONIC_COARSE: the time of the last tick of the kernel."""
 
-GAP_S_MIN: Final = 0.0005
+_GAP_S_MIN: Final = 0.0005
+"""Nothing shorter is asked for: the kernel looks each 1 to 10 ms."""
 _STRETCH_MAX: Final = 8.0
+"""Times the gap that the other timer is armed for at most, while the others are idle."""
 
 
 def since_kernel_tick_ns(now_ns: int) -> int:
@@ -98,7 +101,8 @@ class ThreadTimer:
                 ("rest", ctypes.c_char * (_SIGEVENT_BYTES - 20)),
             ]
 
-        libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter lock: other threads need not have a tick end
+        # PyDLL keeps the interpreter lock: given up within a tick, it may be 5 ms until the main thread has it again.
+        libc = ctypes.PyDLL(None, use_errno=True)
         self._set, self._get, self._delete = libc.timer_settime, libc.timer_gettime, libc.timer_delete
         # Not `main_thread().native_id`: in a forked process, as workers are, that is a thread of the parent.
         event = SignalEvent(None, int(signal.SIGPROF), _SIGEV_THREAD_ID, threading.get_native_id())
@@ -124,10 +128,11 @@ class ThreadTimer:
 
     def disarm(self) -> float:
         """See `CpuTimer`."""
-        left_s, asked = self.left(), self._asked
+        asked, found = self._asked, self._found
         asked[2] = asked[3] = 0
-        self._set(self._id, 0, asked, None)
-        return left_s
+        if self._set(self._id, 0, asked, found):
+            return 0.0
+        return float(found[2] + found[3] / 1e9)
 
     def close(self) -> None:
         """See `CpuTimer`."""
@@ -137,10 +142,10 @@ class ThreadTimer:
 class CpuTimers:
     """Both of them, or one that stands for both.
 
-    When they are due is known here by clocks that a tick reads anyway: two calls of the kernel less. The other timer's
-    gaps are of the CPU time that the other threads use, which has no clock of its own. So the kernel is asked for as
-    long as that will take by what part of the process they were lately: else each second signal beside a busy main
-    thread would find nothing to see. Where they begin to work meanwhile, the look comes late, by `_STRETCH_MAX` gaps.
+    When they are due is told by clocks that a tick reads anyway, which saves two calls of the kernel. The other timer's
+    gaps are CPU time of the other threads. No clock shows that, so it is armed for as much of the process's time as
+    they will need by their share of late; by the gap alone, one signal in three found nothing to see. Where their share
+    grows meanwhile, the look comes late: after `_STRETCH_MAX` gaps at most.
     """
 
     def __init__(self) -> None:
@@ -153,8 +158,8 @@ class CpuTimers:
         except (OSError, AttributeError, ImportError):
             self.main, self.rest = IntervalTimer(), None
         self._left = (0.0, 0.0)
-        self._main_at_ns = self._rest_at_ns = self._fires_at_ns = 0
-        self._armed, self._part = (0, 0), 1.0
+        self._main_at_ns = self._rest_at_ns = self._rest_fires_at_ns = 0
+        self._shared_at_ns, self._others_share = (0, 0), 1.0
 
     def reached(self, main_ns: int, process_ns: int) -> tuple[bool, bool]:
         """Whether the time has come to look at the main thread, and at the others.
@@ -166,31 +171,43 @@ class CpuTimers:
         if self.rest is None:
             main = not self.main.left()
             return main, main
-        return main_ns >= self._main_at_ns, process_ns - main_ns >= self._rest_at_ns
+        main = main_ns >= self._main_at_ns
+        if process_ns < self._rest_fires_at_ns:
+            return main, False
+        # The signal may be the other timer's: that the main thread's clock is there does not say that it runs.
+        return main and not self.main.left(), process_ns - main_ns >= self._rest_at_ns and not self.rest.left()
 
     def arm_main(self, gap_s: float, main_ns: int) -> None:
-        """Look at the main thread when it has used so much more than `main_ns`, which is its CPU time now."""
+        """Look at the main thread when it has used `gap_s` more than `main_ns`, which is its CPU time now."""
+        gap_s = max(gap_s, _GAP_S_MIN)
         self._main_at_ns = main_ns + int(gap_s * 1e9)
         self.main.arm(gap_s)
 
     def arm_rest(self, gap_s: float | None, main_ns: int, process_ns: int) -> None:
-        """Look at the others when they have used so much more; None: what was asked for stands."""
-        if self.rest is None or (gap_s is None and process_ns < self._fires_at_ns):
+        """Look at the others when they have used `gap_s` more.
+
+        Args:
+            gap_s: None: the gap goes on, and where its signal came too early, what is left of it is asked for.
+            main_ns: CPU time of the main thread now.
+            process_ns: That of the process.
+        """
+        if self.rest is None or (gap_s is None and process_ns < self._rest_fires_at_ns):
             return
         others_ns = process_ns - main_ns
         if gap_s is not None:
             self._rest_at_ns = others_ns + int(gap_s * 1e9)
-        before_ns, began_ns = self._armed
+        before_ns, began_ns = self._shared_at_ns
         if process_ns > began_ns:
-            part = min(max((others_ns - before_ns) / (process_ns - began_ns), 0.0), 1.0)
-            self._part = (self._part + part) / 2
-            self._armed = others_ns, process_ns
-        left_s = (self._rest_at_ns - others_ns) / 1e9 / max(self._part, 1 / _STRETCH_MAX)
-        self._fires_at_ns = process_ns + int(max(left_s, GAP_S_MIN) * 1e9)
-        self.rest.arm(max(left_s, GAP_S_MIN))
+            share = min(max((others_ns - before_ns) / (process_ns - began_ns), 0.0), 1.0)
+            self._others_share = (self._others_share + share) / 2
+            self._shared_at_ns = others_ns, process_ns
+        left_s = (self._rest_at_ns - others_ns) / 1e9 / max(self._others_share, 1 / _STRETCH_MAX)
+        left_s = max(left_s, _GAP_S_MIN)
+        self._rest_fires_at_ns = process_ns + int(left_s * 1e9)
+        self.rest.arm(left_s)
 
     def off(self) -> bool:
-        """Whether the kernel will send no signal for one of them."""
+        """Whether one of them is not armed."""
         return not self.main.left() or (self.rest is not None and not self.rest.left())
 
     def suspend(self) -> None:
@@ -198,12 +215,12 @@ class CpuTimers:
         left = self.main.disarm(), 0.0 if self.rest is None else self.rest.disarm()
         self._left = left[0] or self._left[0], left[1] or self._left[1]
 
-    def resume(self, least_s: float) -> None:
-        """Go on with what was left. Any thread may have it: whatever comes next is due."""
-        self._main_at_ns = self._rest_at_ns = self._fires_at_ns = 0
-        self.main.arm(max(self._left[0], least_s))
+    def resume(self) -> None:
+        """Go on with what was left. Any thread may: what is due is not known by clocks then, so the kernel is asked."""
+        self.main.arm(max(self._left[0], _GAP_S_MIN))
         if self.rest is not None:
-            self.rest.arm(max(self._left[1], least_s))
+            self.rest.arm(max(self._left[1], _GAP_S_MIN))
+        self._main_at_ns = self._rest_at_ns = self._rest_fires_at_ns = 0  # behind it: the kernel is never earlier
 
     def close(self) -> None:
         """They are not needed any more."""

@@ -105,7 +105,7 @@ def test_who_waits_for_answers_in_work_looks_seldom(
             slept.append(seconds)
         real(seconds)
 
-    monkeypatch.setattr(control.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     presence = HERE.begin(page, "face")
     try:
         answers = ask(state_dir, "cpu", seconds=1.0, timeout=60)

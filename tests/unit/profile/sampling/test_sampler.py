@@ -80,12 +80,12 @@ def test_as_far_back_as_asked_for_and_a_second_more_at_most(monkeypatch: pytest.
 def test_a_rate_that_is_held_down_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """PROFILER.md 4.6: the breaker halves the rate where ticks cost too much, and the profile says so."""
     sampler = CpuSampler(200).start()
-    monkeypatch.setattr(TICKS.pace, "slow", 1.0)
+    monkeypatch.setattr(TICKS.pace, "slowdown", 1.0)
     monkeypatch.setattr(TICKS.pace, "_judged", (time.process_time_ns() - 1_000_000_000, TICKS.self_ns - 100_000_000))
     sampler.flush()  # takes a tick, if none came before
     notes = sampler.stop().notes
     assert any("their rate was halved 1 times" in note for note in notes)
-    assert TICKS.pace.slow == 2.0
+    assert TICKS.pace.slowdown == 2.0
     sampler = CpuSampler(200).start()
     assert TICKS.pace.hz == 100
     assert any("slowed down to 100 a second" in note for note in sampler.flush().notes)
