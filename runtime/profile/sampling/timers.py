@@ -11,6 +11,8 @@ Concurrency: made, armed and read by the main thread; any thread may `suspend`, 
 Known limits: the kernel looks at CPU timers at its own tick, 1 to 10 ms: `since_kernel_tick_ns`. Where ITIMER_PROF
     sends to another thread, CPython does not tell the main one, which hears of it when it next takes the interpreter
     lock; so places of programs with busy threads are less exact there.
+    A signal that comes just before the main thread waits in C, or while it waits for a lock, is heard behind that wait:
+    other threads are seen late then, and those that ended meanwhile are nobody's.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _COARSE: Final = 6 if sys.platform.startswith("linux") else None
 
 _GAP_S_MIN: Final = 0.0005
 """Nothing shorter is asked for: the kernel looks each 1 to 10 ms."""
-_STRETCH_MAX: Final = 8.0
+_STRETCH_MAX: Final = 2.0
 """Times the gap that the other timer is armed for at most, while the others are idle."""
 
 

@@ -159,10 +159,10 @@ def test_where_it_may_be_the_others_timer_the_kernel_says_which(noted: tuple[Cpu
 
 
 def test_the_others_are_waited_for_as_long_as_they_will_take(noted: tuple[CpuTimers, Asked, Asked]) -> None:
-    """They use a tenth of the process, then half of it, then all: asked for are 8, 2 and 1 times their gap."""
+    """They use a tenth of the process, then half of it, then all: asked for are 2, 2 and 1 times their gap."""
     timers, _, rest = noted
     main_ns = others_ns = 0
-    for main_part, gaps in ((9, 8.0), (5, 2.0), (0, 1.0)):
+    for main_part, gaps in ((9, 2.0), (5, 2.0), (0, 1.0)):
         for _ in range(20):
             main_ns, others_ns = main_ns + main_part * MS, others_ns + (10 - main_part) * MS
             timers.arm_rest(0.05, main_ns, main_ns + others_ns)
@@ -178,7 +178,7 @@ def test_a_signal_that_came_too_early_is_asked_for_again(noted: tuple[CpuTimers,
     assert len(rest.gaps) == asked, "it has yet to go off"
     timers.arm_rest(None, 38 * MS, 40 * MS)
     (gap_s,) = rest.gaps[asked:]
-    assert 0.008 <= gap_s <= 0.064
+    assert 0.008 <= gap_s <= 0.016
     rest.gone_off = True
     assert timers.reached(38 * MS, 200 * MS)[1]
 
