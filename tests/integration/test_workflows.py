@@ -1,6 +1,7 @@
 """Recorded workflows, through the command line, judged by a checker that knows only the file and the output.
 
-The files are beside the project, in `../shared/wfinstances`; where that folder is not there, nothing is run.
+The files are beside the project, in `../shared/wfinstances`; where that folder is not there, only a small one is run
+that is made up.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.tidy.tree import ROOT
+from tests.unit.cli.test_wfformat import document
 
 pytestmark = pytest.mark.slow
 
@@ -58,9 +60,8 @@ def too_short(workflow: dict[str, Any], told: dict[str, Any]) -> list[str]:
     return [name for name, seconds in wanted.items() if took[name] < seconds * 1e9 - CLOCK_NS]
 
 
-@pytest.mark.skipif(not FILES, reason="the recorded workflows are not beside this project")
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
-def test_every_node_starts_after_all_its_parents(file: Path, tmp_path: Path) -> None:
+def judge(file: Path, tmp_path: Path) -> None:
+    """Run a workflow, and hold what is told of it against the file."""
     out = tmp_path / "out.json"
     command = [sys.executable, "-m", "runtime", "run", file, "--scale", SCALE, "--json", out, "--quiet"]
     done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -69,6 +70,19 @@ def test_every_node_starts_after_all_its_parents(file: Path, tmp_path: Path) -> 
     assert told["state"] == "succeeded"
     assert problems_of(workflow, told) == []
     assert too_short(workflow, told) == []
+
+
+@pytest.mark.skipif(not FILES, reason="the recorded workflows are not beside this project")
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_every_node_starts_after_all_its_parents(file: Path, tmp_path: Path) -> None:
+    judge(file, tmp_path)
+
+
+def test_every_node_of_a_made_up_one_starts_after_all_its_parents(tmp_path: Path) -> None:
+    """Where there are no recorded ones as well."""
+    file = tmp_path / "w.json"
+    file.write_text(json.dumps(document()), encoding="utf-8")
+    judge(file, tmp_path)
 
 
 def test_the_checker_finds_planted_faults() -> None:

@@ -134,7 +134,7 @@ def browser(folder: Path) -> Iterator[Page]:
     """A browser that ends, with all that it started, at the end of the block."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
-        pytest.skip("no chromium is installed")
+        pytest.skip(f"there is no browser; install one of {', '.join(NAMES)}")
     # The browser makes a socket in its temporary folder, and the path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="ms-", dir="/tmp", ignore_cleanup_errors=True) as short:
         process, commands, answers = _started(found, folder, short)

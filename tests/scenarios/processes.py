@@ -25,6 +25,11 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PROGRAMS: Final = "tests.scenarios.programs"
 
 
+def is_denied(said: str) -> bool:
+    """Whether py-spy says that the system does not let it look at a process, and not that something went wrong."""
+    return "ermission" in said or "not permitted" in said
+
+
 class Family:
     """The processes under one host."""
 

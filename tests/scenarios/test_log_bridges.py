@@ -398,12 +398,16 @@ def test_a_server_that_is_not_there(state_dir: Path, scheme: str) -> None:
         assert "Traceback" not in err
 
 
-def test_a_server_that_wants_a_password(state_dir: Path, tmp_path: Path) -> None:
+def test_a_redis_that_wants_a_password(state_dir: Path, tmp_path: Path) -> None:
     work(state_dir, 1)
     with server_of(Redis, tmp_path / "redis") as server:
         server.ask(["CONFIG", "SET", "requirepass", "x"])
         with pytest.raises(BridgeUnavailable, match="does not serve this bridge"):
             publish(state_dir, server)
+
+
+def test_a_nats_that_wants_a_password(state_dir: Path, tmp_path: Path) -> None:
+    work(state_dir, 1)
     nats = Nats(tmp_path / "nats")
     nats.more = ["--user", "me", "--pass", "x"]
     try:

@@ -26,6 +26,7 @@ from runtime.profile.formats import flame, pprof
 from runtime.profile.model import CPU, Profile
 from tests.scenarios import handlers_capture as handlers
 from tests.scenarios import handlers_sampling
+from tests.scenarios.processes import is_denied
 from tests.scenarios.waiting import await_lines, until
 from tests.unit.profile.web.test_server import get
 
@@ -226,7 +227,7 @@ def test_the_real_py_spy_is_run_on_all_processes(
     state_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if py_spy() is None:
-        pytest.skip("py-spy is not installed")
+        pytest.skip("py-spy is not installed (it comes with the extra 'test')")
     path, gate, out = tmp_path / "runs", tmp_path / "gate", tmp_path / "spy.folded"
     with Runtime(state_dir, node_types=[NodeType("cpu", workers=1)]) as rt:
         handle = rt.submit(handlers.compute, str(path), str(gate))
@@ -235,8 +236,8 @@ def test_the_real_py_spy_is_run_on_all_processes(
         gate.touch()
         handle.result(timeout=PATIENCE_S)
     said = capsys.readouterr()
-    if code == ProfileExit.ENVIRONMENT and "could not look" in said.err:
-        pytest.skip(f"ptrace is denied: {said.err.splitlines()[0]}")
+    if code == ProfileExit.ENVIRONMENT and is_denied(said.err):
+        pytest.skip(f"this system does not let py-spy look at processes: {said.err.splitlines()[0]}")
     assert code == ProfileExit.OK, said.err
     assert "compute (" in out.read_text()
     assert "worker 1 [cpu]" in said.out

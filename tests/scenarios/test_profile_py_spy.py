@@ -21,6 +21,7 @@ from runtime.host import kernel
 from runtime.profile.model import Profile
 from runtime.profile.presence.control import ask
 from tests.scenarios import handlers_sampling as handlers
+from tests.scenarios.processes import is_denied
 from tests.scenarios.waiting import await_lines
 
 PATIENCE_S = 60.0
@@ -39,7 +40,7 @@ WORK = ("count", "sort_numbers", "pack")
 def py_spy(*words: str) -> str:
     """What it says; skips where it may not look at other processes."""
     done = subprocess.run([PY_SPY or "", *words], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
-    if done.returncode and ("ermission" in done.stderr or "not permitted" in done.stderr):
+    if done.returncode and is_denied(done.stderr):
         pytest.skip(f"this system does not let py-spy look at processes: {done.stderr.strip()[-200:]}")
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -129,8 +130,8 @@ def test_it_agrees_with_us(state_dir: Path, tmp_path: Path) -> None:
         finally:
             spy.kill()
             spy.wait()
-    if spy.returncode and "ermission" in error:
-        pytest.skip("this system does not let py-spy look at processes")
+    if spy.returncode and is_denied(error):
+        pytest.skip(f"this system does not let py-spy look at processes: {error.strip()[-200:]}")
     ours: Counter[str] = Counter()
     profile = Profile().merge(*(Profile.from_json(content) for _, content in answers.rows))
     for sample, weight in profile:

@@ -35,8 +35,6 @@ def test_whatever_fails_each_event_is_there_once_and_in_order(steps: list[tuple[
     for step, count in [*steps, ("die", 0), ("send", len(log))]:
         if step == "send":
             after = going_on(noted, StreamStanding(stream[-1] if stream else None))
-            if not stream and noted is not None:
-                return  # a stream that lost all has no place in the log: the note counts, and a person is told
             rest = [at for at in log if after is None or at > after][:count]
             stream += rest
             noted = rest[-1] if rest else after

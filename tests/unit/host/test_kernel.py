@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,13 +48,14 @@ def test_children_are_listed() -> None:
         child.kill()
 
 
+@pytest.mark.skipif(not shutil.which("setsid"), reason="there is no program setsid")
 def test_marked_processes_are_killed_wherever_they_are() -> None:
     mark = f"MAINSPRING_TEST_MARK={secrets.token_hex(8)}"
     script = "setsid sleep 60 & sleep 60 & wait"
     environment = dict(os.environ, **dict([mark.split("=", 1)]))
     with subprocess.Popen(["sleep", "60"]) as other:
         with subprocess.Popen(["sh", "-c", script], env=environment, start_new_session=True) as shell:
-            while len(children := kernel.child_pids(shell.pid)) < 2:
+            while len(children := kernel.descendants(shell.pid)) < 2:
                 pass
             assert kernel.kill_marked(mark) == 3
             assert shell.wait() == -signal.SIGKILL
@@ -133,7 +135,6 @@ def test_a_process_that_steps_back_comes_after_others_and_so_does_what_it_starts
     assert int(ran.stdout) == min(19, os.nice(0) + niceness)
 
 
-@pytest.mark.skipif(not kernel.LINUX, reason="only Linux has groups that share cores")
 def test_a_group_that_may_not_step_back_yet_does_so_later(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [False, False, True]
     asked: list[int] = []
@@ -142,6 +143,7 @@ def test_a_group_that_may_not_step_back_yet_does_so_later(monkeypatch: pytest.Mo
         asked.append(niceness)
         return answers.pop(0)
 
+    monkeypatch.setattr(kernel, "LINUX", True)  # where there are such groups
     monkeypatch.setattr(kernel, "_group_steps_back", steps_back)
     monkeypatch.setattr(kernel, "_GROUP_ROUND_S", 0)
     monkeypatch.setattr(os, "nice", lambda _: 0)

@@ -17,7 +17,8 @@ from runtime.profile.presence.here import HERE
 from tests.scenarios.waiting import until
 from tests.unit.profile.pages import Child, opened_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
+pytestmark = pytest.mark.slow
+by_proc = pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
 WORKER = Process(11, 1, "worker", 1, "http")
 SPAWNER = Process(10, 1, "spawner")
 FACE = Process(9, 1, "face")
@@ -61,6 +62,7 @@ def test_it_looks_now_and_then_while_something_else_waits(monkeypatch: pytest.Mo
     assert [stop(), stop(), stop()] == [False, True, True]
 
 
+@by_proc
 def test_a_child_of_a_worker_is_found_with_what_it_used(state_dir: Path) -> None:
     """Also one of its children; not what the program itself started."""
 
@@ -82,6 +84,7 @@ def test_a_child_of_a_worker_is_found_with_what_it_used(state_dir: Path) -> None
             mine.communicate(b"\n")
 
 
+@by_proc
 def test_the_program_itself_is_counted(state_dir: Path) -> None:
     with opened_page(state_dir) as page:
         presence = HERE.begin(page, "face", relayed=True)

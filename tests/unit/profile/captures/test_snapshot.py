@@ -10,6 +10,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+import uvloop
 
 from runtime.host import kernel
 from runtime.profile.captures.snapshot import hung_profile, merged, snapshot
@@ -64,7 +65,6 @@ async def gathers(event: asyncio.Event) -> None:
 
 def test_under_uvloop() -> None:
     """In a process of its own, because uvloop keeps a pipe once it was used."""
-    uvloop = pytest.importorskip("uvloop")
     pid = os.fork()
     if not pid:
         status = 1

@@ -23,12 +23,14 @@ from runtime.profile.presence.here import HERE
 from runtime.profile.presence.processes import looked
 from tests.unit.profile.pages import opened_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def folder(state_dir: Path) -> Iterator[str]:
     """A folder that this process has open."""
+    if not kernel.LINUX:
+        pytest.skip("needs /proc")
     with opened_page(state_dir) as page:
         presence = HERE.begin(page, "face", relayed=True)
         try:

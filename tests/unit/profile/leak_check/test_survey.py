@@ -31,7 +31,6 @@ from tests.unit.profile.leak_seeds import SEEDS, Row
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not kernel.LINUX, reason="needs /proc"),
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
 ]
 S = 1_000_000_000
@@ -41,6 +40,7 @@ GROWN_S = 60
 TTL_S = 20.0
 
 
+@pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("row", SEEDS, ids=[row.id for row in SEEDS])
 def test_each_row_is_found_and_nothing_else(

@@ -18,10 +18,11 @@ from tests.scenarios.waiting import until
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.fresh,  # threads of other tests may end while it counts
-    pytest.mark.skipif(not kernel.LINUX, reason="needs /proc"),
 ]
+by_proc = pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
 
 
+@by_proc
 def test_descriptors_and_blocks_are_counted() -> None:
     before = gauges.descriptors()[0], gauges.segments()[0]
     fd = create_block(1)
@@ -44,6 +45,7 @@ def threads_that_stay() -> int:
     return gauges.threads()[0]
 
 
+@by_proc
 def test_threads_and_children_are_counted() -> None:
     gate, before = threading.Event(), (threads_that_stay(), gauges.children()[0])
     thread = threading.Thread(target=gate.wait)

@@ -31,12 +31,14 @@ from runtime.profile.presence.page import REQUESTS, Page, create_page
 from runtime.storage.folder import StateFolder
 from tests.unit.profile.pages import Child, opened_page
 
-pytestmark = [pytest.mark.skipif(not kernel.LINUX, reason="needs /proc"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def page(state_dir: Path) -> Iterator[Page]:
-    """The page of a folder that this process owns."""
+    """The page of a folder that this process owns. Skips where nobody finds it."""
+    if not kernel.LINUX:
+        pytest.skip("needs /proc")
     with opened_page(state_dir) as found:
         yield found
 
@@ -336,6 +338,7 @@ def test_a_folder_that_takes_no_answers_is_said(page: Page, state_dir: Path) -> 
         ask(state_dir, "count")
 
 
+@pytest.mark.skipif(not kernel.LINUX, reason="needs /proc")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root sees the programs of others")
 def test_where_root_asks_the_programs_user_can_answer_and_ask_next() -> None:
     import_module(ANSWERS["count"].partition(":")[0])  # the child may not be able to read where Python is

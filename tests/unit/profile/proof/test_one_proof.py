@@ -97,7 +97,6 @@ def test_a_fork_that_was_made_meanwhile_holds_up_nobody(way: str) -> None:
     end(other)
 
 
-@pytest.mark.skipif(not kernel.LINUX, reason="abstract names are Linux's")
 def test_a_fork_outlives_a_holder_that_was_killed(way: str) -> None:
     """And holds up nobody. A lock is of whoever has its descriptor: there the next one waits until the fork ends."""
     other = holder(way, "pid = os.fork()\nif pid:\n    print(pid, flush=True)\nsys.stdin.read(); os._exit(0)")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
-
-import pytest
 
 from runtime.profile.sampling.self_cost import SELF_COST, SelfCost
 from runtime.profile.sampling.ticks import Ticks
@@ -29,7 +26,6 @@ def test_a_forked_child_begins_anew() -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
 def test_a_tick_counts_all_of_its_handler() -> None:
     ticks = Ticks()
     assert ticks.start("test", 1.0)

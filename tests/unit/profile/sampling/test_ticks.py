@@ -19,7 +19,6 @@ from runtime.profile.sampling.buckets import Bucket
 from runtime.profile.sampling.pace import HZ
 from runtime.profile.sampling.ticks import CUTS, SELF, TICK, Ticks
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
 DATA = bytes(range(256)) * 1_000
 
 

@@ -24,7 +24,6 @@ from runtime.profile.sampling.timers import (
     since_kernel_tick_ns,
 )
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no interval timers")
 MS = 1_000_000
 KINDS: list[Callable[[], CpuTimer]] = [IntervalTimer]
 if kernel.LINUX:
