@@ -1,8 +1,14 @@
 """How long a thread of ours may keep the interpreter while others want it: `TURNS.short()`, `TURNS.long()`.
 
 An answer is made by a thread, and while it computes, whoever wants the interpreter waits for the switch interval, 5 ms
-by default: an event loop would stand still for as long, again and again. In a block of `TURNS.short()` that is half a
-millisecond.
+by default: an event loop would stand still for as long, again and again. In a block of `TURNS.short()` that is a tenth
+of a millisecond.
+
+Our thread needs that, too. CPython asks who has the interpreter to let go of it when it was kept for a whole interval.
+Code that makes a call of the kernel now and then lets go before that is over, and has it again before others have woken
+up: beside code that did so each 0.6 ms, our thread waited for 0.1 s and more each time that it had let go itself, with
+5 ms as with 0.5, and a question took a second.
+
 `TURNS.long()` is for the moment before a fork: no other thread is asked to run.
 
 The collector of cycles is off in such a block, unless what is made in it stays. It looks at all that is new at once,
@@ -29,11 +35,11 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-SHORT_S: Final = 0.0005
+SHORT_S: Final = 0.0001
 COLLECTS: Final = (500, 5, 10_000)
 """500 objects are 0.1 ms."""
 LONG_S: Final = 10.0
-_BREATH_NS: Final = int(SHORT_S * 1e9)
+_BREATH_NS: Final = 500_000
 _LET_GO_S: Final = 0.0001
 """Not 0: who lets go for no time has the interpreter back before others have woken up."""
 _HALF_US: Final = 5e-7
@@ -63,9 +69,15 @@ class ThreadTurns:
         os.register_at_fork(after_in_child=self._forked)
 
     @contextmanager
-    def short(self, *, keeps: bool = False) -> Iterator[None]:
-        """Others have the interpreter soon when they want it; `keeps`: most of what is made in it stays."""
+    def short(self, begun: Callable[[], object] = lambda: None, *, keeps: bool = False) -> Iterator[None]:
+        """Others have the interpreter soon when they want it, and so has this thread.
+
+        Args:
+            begun: Called when that is so.
+            keeps: Most of what is made in it stays.
+        """
         with self._of(SHORT_S, keeps):
+            begun()
             time.sleep(_LET_GO_S)  # who waits already does so for as long as it was before
             yield
 

@@ -177,6 +177,7 @@ class Watch:
             return breach  # it was said lately, and looking slows that process down
         growth = import_module("runtime.profile.leak_check.memory").growth
         findings = growth(self.state_dir, seconds=self._memory_s, pids=pids).findings
+        self._were_recorded()
         if not findings:
             return breach._replace(text=f"{breach.text}; nothing that Python code took in {self._memory_s:g} s is kept")
         first = findings[0]
@@ -192,6 +193,8 @@ class Watch:
             return breach._replace(bundle=str(self.bundles.save(breach.trigger, breach._asdict(), now)))
         except OSError as full:
             return breach._replace(text=f"{breach.text}; no evidence: {full}")
+        finally:
+            self._were_recorded()
 
     def keep_healthy(self, now_ns: int) -> None:
         """Nothing is wrong: record what that looks like, a minute after the beginning, and then every ten minutes. Its
@@ -206,6 +209,11 @@ class Watch:
             merged = first.map(lambda sample: sample).merge(*rest)
             merged.duration_ns = sum(one.duration_ns for one in self._healthy)
             self.bundles.keep_healthy(merged)
+        self._were_recorded()
+
+    def _were_recorded(self) -> None:
+        for watched in self._watched.values():
+            watched.was_recorded()
 
     def _ill(self) -> bool:
         """Whether something goes on. What happened once, such as a call that lacked an await, does not."""

@@ -36,7 +36,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import FrameType
 from typing import Any, Final
 
@@ -63,6 +63,7 @@ from runtime.profile.presence.page import (
     RequestRow,
 )
 from runtime.profile.sampling.self_cost import SELF_COST
+from runtime.profile.turns import TURNS
 
 SIGNAL: Final[int] = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGURG
 """Asks for a look at the page. Real-time signals are nobody's; where there are none, one that is ignored by default."""
@@ -78,6 +79,8 @@ AGAIN_S: Final = 0.02
 """A signal that comes when a thread is about to sleep is noted and does not wake it: after so long it is sent again,
 and then at twice the time, up to `AGAIN_MOST_S`."""
 AGAIN_MOST_S: Final = 0.2
+_BEGINS_S: Final = 0.005
+"""For a thread of ours to have the interpreter for the first time."""
 _NEVER: Final = 1 << 63
 
 
@@ -294,7 +297,10 @@ class Here:
                 continue
             presence.slot.ack(block, number, SEEN)
             if presence.threads:
-                _thread.start_new_thread(self._have_answered, (presence, block, number, main))
+                begun = _thread.allocate_lock()
+                begun.acquire()
+                _thread.start_new_thread(self._have_answered, (presence, block, number, main, begun))
+                begun.acquire(timeout=_BEGINS_S)  # it has to have the interpreter once, which may take long; see TURNS
             else:
                 _answer(presence, block, number, main)
 
@@ -302,9 +308,11 @@ class Here:
         """Answer without a signal: this process itself asks, or was told."""
         self._hear_one(presence, ())
 
-    def _have_answered(self, presence: Presence, block: int, number: int, main: Places) -> None:
+    def _have_answered(
+        self, presence: Presence, block: int, number: int, main: Places, begun: _thread.LockType
+    ) -> None:
         """In a thread without a name, which is all that a handler may start: have one with a name answer."""
-        with suppress(RuntimeError):  # the interpreter ends
+        with suppress(RuntimeError), TURNS.short(begun.release):  # RuntimeError: the interpreter ends
             threading.Thread(
                 target=_answer, args=(presence, block, number, main), name="mainspring-answer", daemon=True
             ).start()
@@ -357,8 +365,9 @@ def _answer(presence: Presence, block: int, number: int, main: Places) -> None:
         try:
             content = answers.answer(request)
             if content is not None:
-                request.put(content)
-                request.done()
+                with TURNS.short() if presence.threads else nullcontext():
+                    request.put(content)
+                    request.done()
         except Exception as broken:  # noqa: BLE001, RUF100 - said to who asks, not to this process
             with suppress(OSError):
                 request.put(dumped({"failed": f"{type(broken).__name__}: {broken}"}), part=-1)

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import orjson
@@ -127,7 +128,20 @@ def test_a_profiler_that_costs_too_much_is_told(rows: Rows) -> None:
     rows.show()
     look(watch, rows, 0)
     rows.show(self_cpu_ns=S // 2)
+    assert look(watch, rows, 1) == [], "one answer is no rate"
     assert [one.trigger for one in look(watch, rows, 10)] == ["self-worker-http"]
+
+
+def test_what_evidence_costs_is_no_breach(rows: Rows) -> None:
+    """It would be evidence of itself: a proof, stacks and two profiles, in a process that is busy."""
+    watch = Watch("state", bundles=cast(Any, SimpleNamespace(may=lambda *_: True, save=lambda *_: "bundle")))
+    rows.show()
+    look(watch, rows, 0)
+    watch.save(Breach("lag-loop", "it comes late", 1.0, 0.5))
+    rows.show(self_cpu_ns=S)
+    assert look(watch, rows, 12) == []
+    rows.show(self_cpu_ns=2 * S)
+    assert [one.trigger for one in look(watch, rows, 22)] == ["self-worker-http"]
 
 
 def test_a_burning_objective_is_told_without_a_process(rows: Rows) -> None:

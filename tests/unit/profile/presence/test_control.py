@@ -23,11 +23,12 @@ from actors.protocol.profile_errors import ProfileUnavailable
 from runtime.host import kernel
 from runtime.profile.captures.live import dump
 from runtime.profile.model import Process
-from runtime.profile.presence import answers, control, find
+from runtime.profile.presence import answers, control, counting, find
 from runtime.profile.presence.answers import ANSWERS
 from runtime.profile.presence.control import ask, page_of_folder, rows_of, send
 from runtime.profile.presence.here import FOLDER, HERE, SIGNAL, Request, _answer
 from runtime.profile.presence.page import REQUESTS, Page, create_page
+from runtime.profile.turns import SHORT_S
 from runtime.storage.folder import StateFolder
 from tests.unit.profile.pages import Child, opened_page
 
@@ -73,6 +74,37 @@ def test_a_process_that_spins_answers(page: Page, state_dir: Path, threads: bool
     assert not any(map(page.number, range(REQUESTS)))
 
 
+def test_who_answers_is_given_the_interpreter_from_the_beginning(
+    page: Page, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside code that lets go of it now and then, a thread of ours had it once in 0.1 s; see `profile.turns`."""
+    said_fd, says_fd = os.pipe()
+    go_fd, goes_fd = os.pipe()
+
+    def answer(request: Request) -> bytes:
+        os.read(go_fd, 1)
+        return b"{}"
+
+    def spin() -> None:
+        while not HERE.heard:
+            pass
+        os.write(says_fd, f"{sys.getswitchinterval():.6f}".encode())
+        spin_here()
+
+    monkeypatch.setattr(counting, "answer", answer)
+    child = Child(page, spin)
+    try:
+        asking = threading.Thread(target=ask, args=(state_dir, "count"), kwargs={"timeout": 60.0})
+        asking.start()
+        assert float(os.read(said_fd, 100)) == pytest.approx(SHORT_S, abs=2e-6)
+        os.write(goes_fd, b"!")
+        asking.join()
+    finally:
+        child.end()
+        for fd in (said_fd, says_fd, go_fd, goes_fd):
+            os.close(fd)
+
+
 def test_a_process_that_hangs_in_c_is_seen_by_its_c_handler(page: Page, state_dir: Path) -> None:
     child = Child(page, hang_here)
     try:
@@ -103,7 +135,7 @@ def test_who_waits_for_answers_in_work_looks_seldom(
     real = time.sleep
 
     def sleep(seconds: float) -> None:
-        if threading.current_thread() is threading.main_thread():
+        if threading.get_ident() == threading.main_thread().ident:
             slept.append(seconds)
         real(seconds)
 
