@@ -20,6 +20,7 @@ from typing import Any, Final
 _FACE: Final = {
     **dict.fromkeys(("cpu", "awaits", "live", "held", "flight", "leaks", "graph"), "captures.capture"),
     "tasks": "captures.capture:live",
+    "tree": "captures.capture:graph",
     "labels": "sampling.labels",
     "CarryingPool": "sampling.carried",
     "prove": "proof.prove",
@@ -32,6 +33,10 @@ _FACE: Final = {
     "LEDGER": "ledger.books",
 }
 """What users find here, and where it is. Loaded when it is asked for: every process imports this package."""
+
+
+def __dir__() -> list[str]:
+    return sorted({*_FACE, "__doc__", "__name__"})
 
 
 def __getattr__(name: str) -> Any:

@@ -111,6 +111,9 @@ class Profile:
         before = self.samples.get(sample)
         self.samples[sample] = Weight(value, seen) if before is None else Weight(before[0] + value, before[1] + seen)
 
+    def __repr__(self) -> str:
+        return f"<Profile {self.kind}: {len(self)} stacks, {self.total().value:,} {self.unit}>"
+
     def total(self) -> Weight:
         """The sum of all."""
         weights = self.samples.values()

@@ -69,6 +69,9 @@ class Graph:
         self.nodes: dict[str, WaitNode] = {}
         self.after: dict[str, dict[str, str]] = {}
 
+    def __repr__(self) -> str:
+        return f"<Graph: {len(self.nodes)} nodes>"
+
     @classmethod
     def merged(cls, answers: Iterable[bytes]) -> Graph:
         """All answers as one graph."""

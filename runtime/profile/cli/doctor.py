@@ -275,5 +275,5 @@ def of_folder(state: str) -> Iterator[Fact]:
     cpu_ns, self_ns = sum(row.cpu_ns for row in rows), sum(row.self_ns for row in rows)
     ratio = self_ns / cpu_ns if cpu_ns else 0.0
     each = ", ".join(f"{row.process.title} {row.self_cpu_ratio:.2%}" for row in rows if row.self_ns)
-    text = f"{duration_text(self_ns)} of {duration_text(cpu_ns)}, {ratio:.2%}"
+    text = f"{duration_text(self_ns)} of {duration_text(cpu_ns)} since they began, with all that was asked, {ratio:.2%}"
     yield Fact("profiler's own CPU", GOOD, text + (f": {each}" if each else ""))

@@ -20,6 +20,10 @@ def test_a_name_of_the_face_is_what_it_says_whatever_was_imported(name: str) -> 
     assert not isinstance(getattr(profile, name), ModuleType)
 
 
+def test_completion_shows_the_face_and_nothing_else() -> None:
+    assert {name for name in dir(profile) if not name.startswith("__")} == profile._FACE.keys()
+
+
 def test_a_name_that_is_none_is_said() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = profile.nothing

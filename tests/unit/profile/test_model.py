@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.profile.model import COUNT, Frame, Process, Profile, StackSample, Weight
+from runtime.profile.model import COUNT, CPU, Frame, Process, Profile, StackSample, Weight
 
 FRAMES = st.builds(Frame, st.sampled_from("abc"), st.sampled_from(["", "x.py"]), st.integers(0, 3))
 LABELS = st.dictionaries(st.sampled_from(["tenant", "workflow"]), st.sampled_from("xyz;"), max_size=2).map(
@@ -49,6 +49,12 @@ def test_labels_divide_the_sum(rows: list[tuple[StackSample, int]]) -> None:
     for (tenant,), weight in by_tenant.items():
         kept = profile.filter(tenant=tenant) if tenant else profile.filter(lambda s: "tenant" not in dict(s.labels))
         assert kept.total() == weight
+
+
+def test_it_says_what_it_is() -> None:
+    profile = Profile(CPU)
+    profile.add(StackSample((), (), None, "MainThread"), 1_500)
+    assert repr(profile) == "<Profile cpu: 1 stacks, 1,500 nanoseconds>"
 
 
 def test_units_do_not_mix() -> None:
